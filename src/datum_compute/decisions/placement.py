@@ -68,7 +68,9 @@ def decide_placement(
             unserved.append(UnservedCity(identity[0], city))
             if existing is None:
                 continue
-        spelled = served.get(identity[1], existing.spec.city_code if existing else city)
+        if existing is not None and existing.spec.city_code.lower() == identity[1]:
+            city = existing.spec.city_code
+        spelled = served.get(identity[1], city)
         name = existing.metadata.name if existing else _name(workload, identity)
         one = WantedDeployment(name, identity[0], spelled)
         holder = holders.get(name)
@@ -87,24 +89,28 @@ def _own(
     deployments: Sequence[compute.WorkloadDeployment],
     named: Mapping[_Identity, str],
 ) -> tuple[dict[_Identity, compute.WorkloadDeployment], list[compute.WorkloadDeployment]]:
-    """The workload's deployments by placement and city, and the orphans. A name that older
-    rules derived is kept; of two for one city, the one with the derived name stays."""
+    """The workload's deployments by placement and city, and the orphans. A derived name tells
+    which one it is, whatever its spec says; a name that older rules derived is kept. Of two for
+    one city, the one with the derived name stays."""
     own: dict[_Identity, compute.WorkloadDeployment] = {}
     orphans = []
-    mine = [each for each in deployments if each.spec.workload_ref.uid == workload.metadata.uid]
+    derived = {_name(workload, identity): identity for identity in named}
+    mine = [each for each in deployments if _is_of(each, workload)]
     for deployment in sorted(
-        mine,
-        key=lambda each: (
-            each.metadata.name != _name(workload, _identity(each)),
-            each.metadata.name,
-        ),
+        mine, key=lambda each: (each.metadata.name not in derived, each.metadata.name)
     ):
-        identity = _identity(deployment)
+        identity = derived.get(deployment.metadata.name) or _identity(deployment)
         if identity in named and identity not in own:
             own[identity] = deployment
         else:
             orphans.append(deployment)
     return own, orphans
+
+
+def _is_of(deployment: compute.WorkloadDeployment, workload: compute.Workload) -> bool:
+    owner = deployment.metadata.controller()
+    uids = (deployment.spec.workload_ref.uid, owner.uid if owner is not None else "")
+    return workload.metadata.uid in uids
 
 
 def _name(workload: compute.Workload, identity: _Identity) -> str:
@@ -152,9 +158,9 @@ def build_deployment_spec(
         if placement["name"] == wanted.placement
     )
     template = workload.get("template", {})
-    existing = json.loads(bytes(existing_spec)) if existing_spec else {}
+    existing = _object(json.loads(bytes(existing_spec))) if existing_spec else {}
     wanted_restart = _restarted_at(template)
-    restart = later_restart(wanted_restart, _restarted_at(existing.get("template", {})))
+    restart = later_restart(wanted_restart, _restarted_at(_object(existing.get("template"))))
     if restart != wanted_restart:
         metadata = template.get("metadata") or {}
         annotations = metadata.get("annotations") or {}
@@ -170,6 +176,11 @@ def build_deployment_spec(
 
 
 def _restarted_at(template: dict[str, Any]) -> str:
-    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    annotations = _object(_object(template.get("metadata")).get("annotations"))
     value = annotations.get(compute.ANNOTATION_RESTARTED_AT, "")
     return value if isinstance(value, str) else ""
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """The value, if it is a JSON object: of a spec that was changed by hand it may be anything."""
+    return value if isinstance(value, dict) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
@@ -107,9 +108,9 @@ async def test_a_copy_names_its_project_although_its_namespace_is_not_in_the_cac
         assert labels.items() <= made[0].items()
 
 
-async def test_a_copy_whose_name_is_taken_on_the_hub_is_retried() -> None:
-    """The name is that of a copy this cell's watch has not delivered yet, or of another cell's
-    copy: in either case there may be no further event that enqueues the Instance."""
+async def _corrected(metadata: dict[str, Any]) -> tuple[bool, Object]:
+    """Whether a second write-back succeeds after this change of the copy, which the cell's watch
+    has not delivered, and the copy afterwards."""
     env = SimulatedEnvironment()
     async with embedded_server(env) as embedded:
         hub_client = embedded.client("hub")
@@ -122,5 +123,27 @@ async def test_a_copy_whose_name_is_taken_on_the_hub_is_retried() -> None:
         assert hub is not None
         write_back = WriteBack("dfw", InstanceSignals(env, None, quota=False))
         assert await write_back.ensure_copy(hub, instance), "the first has made it"
+        change = merge({"metadata": metadata})
+        await hub_client.patch(compute.INSTANCES, instance.name, change, NAMESPACE)
+        done = await write_back.ensure_copy(hub, instance)
+        return done, await hub_client.get(compute.INSTANCES, instance.name, NAMESPACE)
 
-        assert not await write_back.ensure_copy(hub, instance)
+
+async def test_a_copy_whose_name_another_cell_has_on_the_hub_is_retried() -> None:
+    """There may be no further event that enqueues the Instance."""
+    taken = {
+        "labels": {compute.LABEL_SOURCE_CLUSTER: "lhr"},
+        "annotations": {compute.ANNOTATION_INSTANCE_UID: "another"},
+    }
+
+    done, copy = await _corrected(taken)
+
+    assert not done
+    assert copy.metadata.labels[compute.LABEL_SOURCE_CLUSTER] == "lhr"
+
+
+async def test_a_copy_that_lost_its_cell_and_hence_the_watch_is_found_and_corrected() -> None:
+    done, copy = await _corrected({"labels": {compute.LABEL_SOURCE_CLUSTER: None}})
+
+    assert done
+    assert copy.metadata.labels[compute.LABEL_SOURCE_CLUSTER] == "dfw"

@@ -86,11 +86,10 @@ class WriteBack:
                 return False
         if copy is None:
             assert owner is not None
-            copy = await self._create(hub, instance, owner)
+            copy = await self._create_or_find(hub, instance, owner)
             if copy is None:
                 return False
-        else:
-            copy = await self._correct(hub, instance, owner, copy)
+        copy = await self._correct(hub, instance, owner, copy)
         if instance.status:
             copy = await patch.copy_status(hub.client, compute.INSTANCES, copy, instance.status)
         self._signals.record_write_back(before, instance, copy)
@@ -115,7 +114,9 @@ class WriteBack:
         await patch.delete_if_present(hub.client, compute.INSTANCES, copy)
         self._copies.forget(copy.metadata.uid)
 
-    async def _create(self, hub: Cluster, instance: Object, owner: Object) -> Object | None:
+    async def _create_or_find(self, hub: Cluster, instance: Object, owner: Object) -> Object | None:
+        """A new copy, or this Instance's own that lost the label by which the cache selects; None
+        where the name is taken."""
         body = {
             "metadata": {
                 "name": instance.name,
@@ -129,13 +130,26 @@ class WriteBack:
         try:
             return await hub.client.create(compute.INSTANCES, body, instance.namespace)
         except errors.AlreadyExists:
-            # Another cell's copy, or this cell's copy that the cache has not seen yet.
+            found = await find_live(
+                hub.client, compute.INSTANCES, instance.name, instance.namespace
+            )
+            if found is not None and not found.metadata.deleting and self._is_copy(found, instance):
+                return found
+            # Another cell's copy, or a predecessor's that is being deleted.
             log.warning(
                 "the hub already has an Instance of this name; trying again later",
                 namespace=instance.namespace,
                 name=instance.name,
             )
             return None
+
+    def _is_copy(self, found: Object, instance: Object) -> bool:
+        """Whether its uid says so, or it lost its uid and no other cell has it."""
+        uid = found.metadata.annotations.get(compute.ANNOTATION_INSTANCE_UID)
+        if uid:
+            return uid == instance.metadata.uid
+        holder = found.metadata.labels.get(compute.LABEL_SOURCE_CLUSTER, self._cluster_name)
+        return holder == self._cluster_name
 
     async def _correct(
         self, hub: Cluster, instance: Object, owner: Object | None, copy: Object

@@ -19,7 +19,7 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.metrics.resource_metrics import register_resource_metrics
 from datum_compute.runtime.request import Request
-from datum_compute.runtime.watches.predicates import changed, metadata_or_spec_changed
+from datum_compute.runtime.watches.predicates import changed
 
 DEPLOYMENTS_BY_CITY = "city"
 
@@ -41,8 +41,8 @@ def workload_deployment_controller(
         Watch.each(
             cell,
             compute.WORKLOAD_DEPLOYMENTS,
-            predicate=metadata_or_spec_changed,
             indexes={DEPLOYMENTS_BY_CITY: _city_of},
+            own_writes=False,
         ),
         Watch.owned(
             cell,
@@ -120,7 +120,10 @@ def _relevant_state(instance: Object) -> tuple[object, ...]:
     return (
         view.metadata.deleting,
         view.metadata.labels,
+        view.metadata.annotations,
         view.metadata.owner_references,
+        instances.content_of(instance),
+        view.spec.location,
         view.template_hash,
         view.observed_template_hash,
         has_gate(view, compute.GATE_NETWORK),

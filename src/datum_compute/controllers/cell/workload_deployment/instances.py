@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -12,13 +14,20 @@ from datum_compute.api.references import LocationReference
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.decisions.instances import plan
+from datum_compute.decisions.instances.revisions import TEMPLATE_DEFAULTS, without_defaults
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_or_wait
+from datum_compute.runtime.writes.ownership import ensure_owner
 from datum_compute.runtime.writes.patch import values
+from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 INSTANCES_BY_DEPLOYMENT = "workload-deployment-uid"
+
+_OWN_FIELDS: Sequence[str] = ("location", "controller")
+"""What the spec of an Instance has beside its template's."""
 
 
 def deployment_uid_of(instance: Object) -> list[str]:
@@ -86,6 +95,109 @@ def build_instance(parameters: InstanceParameters, ordinal: int, name: str) -> d
         },
         "spec": spec,
     }
+
+
+def content_of(instance: Object) -> str:
+    """What an Instance has of its template's spec, without defaults, as text to compare."""
+    return _content(bytes(instance.spec))
+
+
+@lru_cache(maxsize=4096)  # the Instances of a deployment have the same spec
+def _content(spec: bytes) -> str:
+    found = json.loads(spec or b"{}")
+    return _canonical(found if isinstance(found, dict) else {})
+
+
+@lru_cache(maxsize=256)
+def _template_content(deployment_spec: bytes) -> str:
+    template = (json.loads(deployment_spec or b"{}") or {}).get("template") or {}
+    return _canonical(template.get("spec") or {})
+
+
+def _canonical(spec: Mapping[str, Any]) -> str:
+    content = {key: value for key, value in spec.items() if key not in _OWN_FIELDS}
+    return json.dumps(without_defaults({"spec": content}, TEMPLATE_DEFAULTS), sort_keys=True)
+
+
+class InstanceRestorer:
+    """Puts back what another writer changed of Instances that no roll will replace: the owner,
+    and of those of the newest template also its spec, labels and annotations. One that cannot be
+    read is written again from the template: no provider could run it or stop it."""
+
+    def __init__(self) -> None:
+        self._copies = SpecCopies()
+        self._intact: dict[str, frozenset[tuple[str, ...]]] = {}
+        """Revisions found intact, by deployment; most reconciles look at one changed Instance."""
+
+    async def ensure(
+        self, cell: Cluster, parameters: InstanceParameters, found: Sequence[Object]
+    ) -> list[Object]:
+        """The Instances as stored; those that still cannot be read are left out."""
+        deployment = parameters.deployment
+        revision = (parameters.template_hash, str(deployment.metadata.generation))
+        intact = self._intact.get(deployment.metadata.uid, frozenset())
+        stored = []
+        for instance in found:
+            if _version(instance, revision) not in intact:
+                instance = await self._restore(cell, parameters, instance)
+            stored.append(instance)
+        self._intact[deployment.metadata.uid] = frozenset(
+            _version(instance, revision) for instance in stored
+        )
+        return readable(stored, compute.Instance)
+
+    def forget(self, deployment: Object) -> None:
+        self._intact.pop(deployment.metadata.uid, None)
+
+    async def _restore(
+        self, cell: Cluster, parameters: InstanceParameters, instance: Object
+    ) -> Object:
+        broken = not readable((instance,), compute.Instance)
+        if instance.metadata.deleting and not broken:
+            return instance
+        deployment = parameters.deployment
+        try:
+            instance = await ensure_owner(
+                cell.client, compute.INSTANCES, instance, deployment, controller=True
+            )
+            if not broken and instance.view(compute.Instance).template_hash != (
+                parameters.template_hash
+            ):
+                return instance  # a roll replaces it
+            wanted = build_instance(parameters, 0, instance.name)
+            change: Mapping[str, Any] = {}
+            present = {} if broken else values(instance.spec)
+            # One created before its location was known stays without.
+            moved = present.get("location") not in (None, wanted["spec"].get("location"))
+            if broken or moved or content_of(instance) != _template_content(bytes(deployment.spec)):
+                kept = _OWN_FIELDS if parameters.location is None else ("controller",)
+                wanted["spec"] |= {key: present[key] for key in kept if key in present}
+                change = self._copies.due_patch(instance, wanted["spec"])
+            template = values(deployment.spec).get("template") or {}
+            metadata = template.get("metadata") or {}
+            written = await patch.ensure_metadata(
+                cell.client,
+                compute.INSTANCES,
+                instance,
+                labels=_without(metadata.get("labels"), controller_labels(deployment)(0)),
+                annotations=metadata.get("annotations"),
+                spec=change,
+            )
+            if change:
+                self._copies.record_write(written, wanted["spec"])
+            return written
+        except errors.NotFound:
+            return instance
+
+
+def _version(instance: Object, revision: tuple[str, ...]) -> tuple[str, ...]:
+    return instance.metadata.uid, instance.metadata.resource_version, *revision
+
+
+def _without(
+    labels: Mapping[str, str] | None, others: Mapping[str, str]
+) -> Mapping[str, str] | None:
+    return {key: value for key, value in (labels or {}).items() if key not in others}
 
 
 async def apply_actions(

@@ -17,6 +17,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.references import LocationReference
+from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.live_reads import is_live
 from datum_compute.runtime.writes import patch
@@ -170,7 +171,8 @@ async def _has_subnet(cell: Cluster, context: Object, location: LocationReferenc
 
 
 def _find_claim(cell: Cluster, context: Object, location: LocationReference) -> Object | None:
-    for claim in cell.cache(networking.SUBNET_CLAIMS).list(context.namespace):
+    claims = cell.cache(networking.SUBNET_CLAIMS).list(context.namespace)
+    for claim in readable(claims, networking.SubnetClaim):
         spec = claim.view(networking.SubnetClaim).spec
         if (
             spec.subnet_class == SUBNET_CLASS

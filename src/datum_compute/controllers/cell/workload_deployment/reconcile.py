@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, Unreadable
 from datum_compute.client import errors
 from datum_compute.controllers.cell.contact import ContactMonitor
 from datum_compute.controllers.cell.gates import ensure_gates_removed
@@ -23,12 +23,14 @@ from datum_compute.decisions.rollup.deployment import DeploymentContext, decide_
 from datum_compute.decisions.rollup.readiness import is_ready_due
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
+from datum_compute.runtime.cache import quarantine
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Terminal, Waiting, after
 from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.conditions import write_unreadable
 
 logger = get_logger(__name__)
 
@@ -62,6 +64,7 @@ class DeploymentReconciler:
         self._networking = networking
         self._reports = RateLimiter()
         self._plans: dict[Request, _CachedPlan] = {}
+        self._restorer = instances.InstanceRestorer()
 
     async def reconcile(self, request: Request) -> Result:
         cell = self._cell.get(request.cluster)
@@ -75,6 +78,19 @@ class DeploymentReconciler:
             return DONE
         if deployment.metadata.deleting:
             return await self._remove(cell, deployment)
+        try:
+            deployment.view(compute.WorkloadDeployment)
+        except Unreadable as error:
+            await write_unreadable(
+                cell.client,
+                compute.WORKLOAD_DEPLOYMENTS,
+                deployment,
+                error,
+                compute.CONDITION_AVAILABLE,
+                compute.CONDITION_REPLICAS_READY,
+                now=self._env.now(),
+            )
+            raise
         # Continue with the stored object: adding a finalizer may trigger no other reconcile.
         deployment = await patch.ensure_metadata(
             cell.client,
@@ -93,9 +109,16 @@ class DeploymentReconciler:
             state = await self._network_state(cell, deployment)
         except errors.ClientError as error:
             failures.append(error)
-        found = instances.instances_of(cell, deployment)
-        views = [each.view(compute.Instance) for each in found]
         revision = _revision(deployment)
+        found = instances.instances_of(cell, deployment)
+        try:
+            found = await self._restorer.ensure(
+                cell, _parameters(deployment, revision, state), found
+            )
+        except errors.ClientError as error:
+            failures.append(error)
+        found = quarantine.readable(found, compute.Instance)
+        views = [each.view(compute.Instance) for each in found]
         # A replacement needs quota from the project, so without contact it might not start.
         hold_rolls = self._contacts.hold_rolls(cell, deployment.namespace)
         plan, refusal = InstancePlan(), ""
@@ -169,13 +192,7 @@ class DeploymentReconciler:
         revision: str,
         state: NetworkState,
     ) -> None:
-        view = deployment.view(compute.WorkloadDeployment)
-        parameters = instances.InstanceParameters(
-            deployment,
-            revision,
-            state.location or view.status.location,
-            gates_for_new(networks_ready=state.ready),
-        )
+        parameters = _parameters(deployment, revision, state)
         await instances.apply_actions(cell, self._env, parameters, plan.actions)
 
     async def _report(
@@ -212,11 +229,12 @@ class DeploymentReconciler:
         )
         if not patch.difference(patch.values(deployment.status), status):
             return DONE
-        self._reports.spend(deployment.metadata.uid)
         # The only writer: the federator writes in projects, and does not run on a single cluster.
         written = await patch.write_status(
             cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status
         )
+        # Not before: after a refused write the limit would stand in for the growing delay.
+        self._reports.spend(deployment.metadata.uid)
         await self._signals.record_events(cell, deployment, written)
         return DONE
 
@@ -232,10 +250,12 @@ class DeploymentReconciler:
     async def _remove(self, cell: Cluster, deployment: Object) -> Result:
         if compute.FINALIZER_WORKLOAD_DEPLOYMENT not in deployment.metadata.finalizers:
             return DONE
+        self._restorer.forget(deployment)
         found = await removal.remove(cell, deployment)
         if not found:
             return DONE
-        views = [each.view(compute.Instance) for each in found]
+        deployment.view(compute.WorkloadDeployment)  # before anything reads its spec
+        views = quarantine.views(found, compute.Instance)
         return await self._report(
             cell, deployment, views, _revision(deployment), networks.NO_NETWORKING
         )
@@ -253,6 +273,17 @@ def _log_waiting(deployment: Object, plan: InstancePlan, before: InstancePlan) -
         logger.info("steps are held back", steps=len(plan.held), reason=reason, **fields)
 
 
+def _parameters(
+    deployment: Object, revision: str, state: NetworkState
+) -> instances.InstanceParameters:
+    return instances.InstanceParameters(
+        deployment,
+        revision,
+        state.location or deployment.view(compute.WorkloadDeployment).status.location,
+        gates_for_new(networks_ready=state.ready),
+    )
+
+
 def _refusal(error: _Failure) -> str:
     """Why the cell rejects Instances of this template; empty for any other failure."""
     if not isinstance(error, errors.Invalid):
@@ -267,7 +298,7 @@ def _revision(deployment: Object) -> str:
 
 @lru_cache(maxsize=256)  # every reconcile needs it, and it changes only with the spec
 def _revision_of(spec: bytes) -> str:
-    return template_hash(json.loads(spec or b"{}").get("template") or {})
+    return template_hash((json.loads(spec or b"{}") or {}).get("template") or {})
 
 
 async def _remove_network_gates(

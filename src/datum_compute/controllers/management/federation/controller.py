@@ -82,7 +82,7 @@ def federator(
         projects,
         Federator(projects, hub, env, signals).reconcile,
         watches=[
-            Watch.each(projects, compute.WORKLOAD_DEPLOYMENTS, predicate=metadata_or_spec_changed),
+            Watch.each(projects, compute.WORKLOAD_DEPLOYMENTS, own_writes=False),
             Watch(hub, compute.WORKLOAD_DEPLOYMENTS, from_hub_deployment),
             Watch(hub, core.NAMESPACES, from_hub_namespace),
             Watch(

@@ -168,10 +168,11 @@ class Federator:
 
 
 async def _require_hub_namespace(project: Cluster, deployment: Object) -> str:
-    """The hub namespace recorded on the deployment, else derived from its namespace's uid. The
-    namespace is read live where the cache does not have it."""
+    """The hub namespace derived from the uid of the deployment's namespace, else the one recorded
+    on the deployment: the record is for a namespace that no longer exists. The namespace is read
+    live where there is neither."""
     recorded = deployment.metadata.annotations.get(compute.ANNOTATION_FEDERATION_NAMESPACE)
-    known = recorded or hub_namespace_of(project, deployment.namespace)
+    known = hub_namespace_of(project, deployment.namespace) or recorded
     if known:
         return known
     namespace = await find_live(project.client, core.NAMESPACES, deployment.namespace)

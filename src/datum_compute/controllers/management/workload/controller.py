@@ -14,6 +14,7 @@ from datum_compute.controllers.management.workload.deployments import (
 from datum_compute.controllers.management.workload.reconcile import WorkloadReconciler
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.metrics.registry import MetricsRegistry
@@ -21,7 +22,7 @@ from datum_compute.runtime.metrics.resource_metrics import register_resource_met
 from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.mapping import all_of, by_index
-from datum_compute.runtime.watches.predicates import created_or_deleted, metadata_or_spec_changed
+from datum_compute.runtime.watches.predicates import created_or_deleted
 
 WORKLOADS_BY_NETWORK = "network"
 
@@ -46,8 +47,8 @@ def workload_controller(
             Watch.each(
                 projects,
                 compute.WORKLOADS,
-                predicate=metadata_or_spec_changed,
                 indexes={WORKLOADS_BY_NETWORK: _networks_of},
+                own_writes=False,
             ),
             Watch(
                 projects,
@@ -73,9 +74,13 @@ def workload_controller(
 
 
 def _from_deployment(project: str, deployment: Object) -> Iterable[Request]:
-    # By name, not by owner: a successor waits for the deployments of its predecessor.
-    name = deployment.view(compute.WorkloadDeployment).spec.workload_ref.name
-    return [Request(project, deployment.namespace, name)] if name else []
+    # By the name in its spec too, not by owner alone: a successor waits for the deployments of its
+    # predecessor.
+    owner = deployment.metadata.controller()
+    names = {owner.name} if owner is not None and owner.kind == compute.WORKLOADS.kind else set()
+    for readable in views((deployment,), compute.WorkloadDeployment):
+        names.add(readable.spec.workload_ref.name)
+    return [Request(project, deployment.namespace, name) for name in sorted(names) if name]
 
 
 def _networks_of(workload: Object) -> Iterable[str]:

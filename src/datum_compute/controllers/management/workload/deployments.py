@@ -12,18 +12,26 @@ from datum_compute.decisions.placement import (
     build_deployment_spec,
     derived_names,
 )
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_or_wait
+from datum_compute.runtime.writes.ownership import ensure_owner
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 DEPLOYMENTS_BY_WORKLOAD = "workload-uid"
 
 
 def workload_uid_of(deployment: Object) -> list[str]:
-    """The Workload of a deployment, as an index key."""
-    uid = deployment.view(compute.WorkloadDeployment).spec.workload_ref.uid
-    return [f"{deployment.namespace}/{uid}"] if uid else []
+    """The Workloads of a deployment, as index keys: of its label, of its owner and of its spec, so
+    that one that lost some of them is found, and corrected."""
+    uids = {deployment.metadata.labels.get(compute.LABEL_WORKLOAD_UID)}
+    owner = deployment.metadata.controller()
+    if owner is not None and owner.kind == compute.WORKLOADS.kind:
+        uids.add(owner.uid)
+    for readable in views((deployment,), compute.WorkloadDeployment):
+        uids.add(readable.spec.workload_ref.uid)
+    return sorted(f"{deployment.namespace}/{uid}" for uid in uids if uid)
 
 
 def deployments_of(project: Cluster, workload: Object) -> list[Object]:
@@ -51,7 +59,7 @@ async def ensure_deployments(
         existing = cache.get(wanted.name, workload.namespace)
         if existing is None:
             await _create(project, workload, wanted)
-        else:
+        elif f"{workload.namespace}/{workload.metadata.uid}" in workload_uid_of(existing):
             await _correct(project, copies, workload, wanted, existing)
     for orphan in plan.orphans:
         if not orphan.metadata.deleting:
@@ -98,6 +106,9 @@ async def _correct(
         workload_spec=bytes(workload.spec),
         wanted=wanted,
         existing_spec=bytes(existing.spec),
+    )
+    existing = await ensure_owner(
+        project.client, compute.WORKLOAD_DEPLOYMENTS, existing, workload, controller=True
     )
     await copies.ensure(
         project.client, compute.WORKLOAD_DEPLOYMENTS, existing, spec, labels=_labels(workload)

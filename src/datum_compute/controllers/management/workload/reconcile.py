@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, Unreadable
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.controllers.management.workload import deployments
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
 from datum_compute.decisions.placement import PlacementPlan, decide_placement
 from datum_compute.decisions.rollup.workload import decide_workload_status
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.live_reads import has_live
 from datum_compute.runtime.result import DONE, Result, after
 from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.conditions import write_unreadable
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
 
@@ -28,6 +30,18 @@ class WorkloadReconciler:
     async def reconcile(self, project: Cluster, workload: Object) -> Result:
         if workload.metadata.deleting:
             return await self._remove(project, workload)
+        try:
+            workload.view(compute.Workload)
+        except Unreadable as error:
+            await write_unreadable(
+                project.client,
+                compute.WORKLOADS,
+                workload,
+                error,
+                compute.CONDITION_AVAILABLE,
+                now=self._env.now(),
+            )
+            raise
         workload = await patch.ensure_metadata(
             project.client, compute.WORKLOADS, workload, finalizer=compute.FINALIZER_WORKLOAD
         )
@@ -47,7 +61,7 @@ class WorkloadReconciler:
         status = compute.workload_status_to_wire(
             decide_workload_status(
                 workload.view(compute.Workload),
-                [each.view(compute.WorkloadDeployment) for each in found],
+                views(found, compute.WorkloadDeployment),
                 plan=plan,
                 now=self._env.now(),
                 missing_networks=missing,
@@ -55,8 +69,9 @@ class WorkloadReconciler:
         )
         if not patch.difference(patch.values(workload.status), status):
             return DONE
-        self._reports.spend(workload.metadata.uid)
         written = await patch.write_status(project.client, compute.WORKLOADS, workload, status)
+        # Not before: after a refused write the limit would stand in for the growing delay.
+        self._reports.spend(workload.metadata.uid)
         await self._signals.record_events(project, workload, written)
         return DONE
 
@@ -88,8 +103,8 @@ def _plan(project: Cluster, workload: Object) -> PlacementPlan:
     candidates = deployments.candidates_of(project, workload)
     return decide_placement(
         workload=workload.view(compute.Workload),
-        bindings=[each.view(networking.LocationBinding) for each in bindings],
-        deployments=[each.view(compute.WorkloadDeployment) for each in candidates],
+        bindings=views(bindings, networking.LocationBinding),
+        deployments=views(candidates, compute.WorkloadDeployment),
     )
 
 

@@ -112,3 +112,14 @@ def split_plane(path: str) -> tuple[str, str]:
                 continue
         return f"{of_type}/{name}", slash + rest or "/"
     return ROOT.name, path
+
+
+def split_project_path(path: str) -> tuple[str, str]:
+    """The path of a platform and the project whose plane is at ``path``; the project is empty
+    where the path is no project's plane. A platform may be served below a path of its own."""
+    head, _, tail = PROJECT.path.partition("{}")
+    base, found, rest = path.rpartition(head)
+    name = rest.removesuffix(tail)
+    if not found or name == rest or not name or "/" in name:
+        return path, ""
+    return base, name

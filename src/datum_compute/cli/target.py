@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
-from datum_compute.api.planes import PROJECT
+from datum_compute.api.planes import CELL, HUB, PROJECT, plane_type, split_plane, split_project_path
 from datum_compute.assembly.local import state_reader
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
@@ -43,11 +43,12 @@ class ProjectTarget(NamedTuple):
 
     def root(self) -> Reader | None:
         """For the root plane, which has the projects; None if it cannot be reached from here."""
-        prefix = PROJECT.path.format(self.project)
-        if not self.connection.prefix.endswith(prefix):
-            return None
-        above = self.connection._replace(prefix=self.connection.prefix.removesuffix(prefix))
-        return self._replace(connection=above).reader()
+        root = self.root_connection()
+        return None if root is None else self._replace(connection=root).reader()
+
+    def root_connection(self) -> Connection | None:
+        base, project = split_project_path(self.connection.prefix)
+        return self.connection._replace(prefix=base) if project else None
 
     def client(self) -> ApiClient:
         """For commands that write or wait; the caller awaits its ``close``.
@@ -114,14 +115,27 @@ def _from_kubeconfig(env: Environment, args: Namespace) -> ProjectTarget:
         connection = connect.load_kubeconfig(args.kubeconfig, args.context or "", env)
     except kubeconfig.KubeconfigError as error:
         raise usage(f"--kubeconfig: {error}") from error
-    if args.project and not connection.prefix:
-        connection = connection._replace(prefix=PROJECT.path.format(args.project))
-    return ProjectTarget(args.project or connection.name, connection)
+    return _in_project(connection, args.project or "")
+
+
+def _in_project(connection: Connection, project: str) -> ProjectTarget:
+    """The plane of ``project`` on the same platform. Without a project, the plane that the path
+    of the server leads to: a project's, or a cluster without projects."""
+    base, current = split_project_path(connection.prefix)
+    if not project:
+        return ProjectTarget(current or connection.name, connection)
+    plane, within = split_plane(base)
+    if plane_type(plane) in (HUB, CELL) or within.endswith("/control-plane"):
+        raise usage(f'--project "{project}": {connection.origin}{base} has no projects')
+    prefix = base + PROJECT.path.format(project)
+    return ProjectTarget(project, connection._replace(prefix=prefix))
 
 
 def _from_flags(args: Namespace) -> ProjectTarget:
-    for flag in ("project", "token"):
-        if not getattr(args, flag):
+    origin, path = _address("--server", args.server)
+    named = {"project": args.project or split_project_path(path)[1], "token": args.token}
+    for flag, value in named.items():
+        if not value:
             raise usage(f"--server needs --{flag}", AddFlag(f"--{flag}", flag.upper()))
     ca_pem = b""
     if args.certificate_authority:
@@ -131,19 +145,33 @@ def _from_flags(args: Namespace) -> ProjectTarget:
         except OSError as error:
             where = args.certificate_authority
             raise usage(f"--certificate-authority {where}: {error.strerror}") from error
-    return _target(args.project, _origin("--server", args.server), args.token, ca_pem)
+    connection = Connection(
+        name=origin, origin=origin, prefix=path, ca_pem=ca_pem, token=args.token
+    )
+    return _in_project(connection, args.project or "")
 
 
-def _origin(given_as: str, server: str) -> str:
-    """Scheme, host and port of a server. Raises for anything more, which would be ignored."""
+def _address(given_as: str, server: str) -> tuple[str, str]:
+    """Scheme, host and port of a server, and its path. Raises for anything more, which would be
+    ignored."""
     try:
         found = server_url.parse(server if "://" in server else f"https://{server}")
-        usable = found.is_server and not found.path.strip("/")
+        usable = found.is_server
     except ValueError:  # the port is no number
         usable = False
     if not usable:
+        raise usage(
+            f'{given_as} "{server}": expected HOST[:PORT][/PATH] or https://HOST[:PORT][/PATH]'
+        )
+    return found.origin, found.path.rstrip("/")
+
+
+def _origin(given_as: str, server: str) -> str:
+    """Scheme, host and port of a server that is given without a path."""
+    origin, path = _address(given_as, server)
+    if path:
         raise usage(f'{given_as} "{server}": expected HOST[:PORT] or https://HOST[:PORT]')
-    return found.origin
+    return origin
 
 
 def _from_plugin(env: Environment, args: Namespace) -> ProjectTarget:
@@ -158,8 +186,8 @@ def _from_plugin(env: Environment, args: Namespace) -> ProjectTarget:
         HelperCredential,  # a local platform needs no helper
     )
 
-    token = args.token or HelperCredential(env)
     origin = _origin("DATUM_API_HOST", env.variable("DATUM_API_HOST") or "")
+    token = args.token or HelperCredential(env)
     return _target(project, origin, token, b"")
 
 

@@ -204,6 +204,7 @@ def _targets(ledger: ErrorTranscript) -> None:
         "status web --server api.example --token 'a\tb' --project p",
         "status web --server api.example",
         "status web --server ftp://api.example --token t --project p",
+        "status web --server https://api.example/clusters/hub --token t --project p",
         f"status web {there} --certificate-authority {ledger.directory}/nothing",
         f"status web {there} --certificate-authority {odd}",
         f"status web --kubeconfig {ledger.directory}/nothing",
@@ -212,6 +213,7 @@ def _targets(ledger: ErrorTranscript) -> None:
         ledger.run(line)
     ledger.run(f"status web {there}", variables={"HTTPS_PROXY": "socks5://x:1"})
     ledger.run("status web", variables={"DATUM_API_HOST": "api.example"})
+    ledger.run("status web", variables={"DATUM_API_HOST": "api.example/x", "DATUM_PROJECT": "p"})
     held = ledger.directory / "a-file"
     held.write_text("not a directory")
     ledger.run(f"status web --data-dir {held}")

@@ -29,6 +29,7 @@ from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.cli.context import Destination, Reach, Runner, Streams
 from datum_compute.cli.main import main
 from datum_compute.cli.quick.reader import Reader
+from datum_compute.cli.target import ProjectTarget, find_target
 from datum_compute.client import errors
 from datum_compute.client.call import AnyCall
 from datum_compute.client.client import ApiClient
@@ -99,7 +100,7 @@ class SessionDestination:
         reader.session = self.session
         return reader
 
-    def root(self) -> Reader:
+    def root(self) -> Reader | None:
         reader = SessionReader("http://desk", cluster="root", token=self.token)
         reader.session = self.session
         return reader
@@ -129,6 +130,57 @@ class SessionReach(Reach):
 
     def sleep(self, seconds: float) -> None:
         self.session.wait(seconds)
+
+
+@dataclass
+class ResolvedDestination(SessionDestination):
+    """What flags, variables and files select, but without a socket: all servers are the embedded
+    one, which gets the path and the token that a real one would get."""
+
+    target: ProjectTarget | None = None
+
+    def reader(self) -> Reader:
+        return self._reader(self._target)
+
+    def root(self) -> Reader | None:
+        root = self._target.root_connection()
+        return None if root is None else self._reader(self._target._replace(connection=root))
+
+    def client(self) -> ApiClient:
+        connection = self._target.connection
+        return ApiClient(
+            InProcessTransport(self.session.platform.server.handle),
+            cluster=self.project,
+            prefix=connection.prefix,
+            token=connection.token,
+            user_agent=PROGRAM,
+            field_manager=PROGRAM,
+            field_validation="Strict",
+        )
+
+    @property
+    def _target(self) -> ProjectTarget:
+        assert self.target is not None
+        return self.target
+
+    def _reader(self, target: ProjectTarget) -> Reader:
+        reader = SessionReader(
+            "http://desk",
+            cluster=self.project,
+            prefix=target.connection.prefix,
+            token=target.connection.token,
+        )
+        reader.session = self.session
+        return reader
+
+
+@dataclass
+class ResolvingReach(SessionReach):
+    """Finds the target as a command in a terminal does."""
+
+    def find(self, env: Environment, args: Namespace) -> Destination:
+        target = find_target(env, args)
+        return ResolvedDestination(self.session, target.project, target=target)
 
 
 @dataclass
@@ -191,13 +243,13 @@ class CliSession:
             if self.broken_after < 0:
                 raise errors.Disconnected("gone", call=call, server="http://desk")
 
-    def run(self, line: str, stdin: str = "") -> CommandResult:
+    def run(self, line: str, stdin: str = "", reach: Reach | None = None) -> CommandResult:
         """Run a command line, split as in a shell, without the program's name."""
         written: list[tuple[str, str]] = []
         out, err = _Paper(written, ""), _Paper(written, "▌")
         argv = shlex.split(line)
         streams = Streams(io.StringIO(stdin), out, err)
-        code = main(argv, self.env, streams, reach=SessionReach(self))
+        code = main(argv, self.env, streams, reach=reach or SessionReach(self))
         shown = _transcript(line, written, code)
         return CommandResult(code, out.getvalue(), err.getvalue(), shown)
 

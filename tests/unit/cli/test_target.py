@@ -12,6 +12,7 @@ import yaml
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.target import ProjectTarget, find_target
 from datum_compute.client.auth.credentials import ClientIdentity
+from datum_compute.client.kubeconfig import render
 from datum_compute.client.retry import RetryPolicy
 from datum_compute.testing.environment import SimulatedEnvironment
 
@@ -95,6 +96,51 @@ def test_the_host_of_datumctl_is_accepted_with_and_without_a_scheme(host: str) -
 def test_an_invalid_host_of_datumctl_is_reported_with_its_variable() -> None:
     with pytest.raises(CommandError, match=r'^DATUM_API_HOST "a/b": expected HOST'):
         found({}, DATUM_API_HOST="a/b", DATUM_PROJECT="p", DATUM_CREDENTIALS_HELPER="datumctl")
+
+
+PLANE = "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane"
+
+
+@pytest.mark.parametrize(
+    ("path", "project", "expected", "named"),
+    [
+        ("", "shop", PLANE.format("shop"), "shop"),
+        ("/", "shop", PLANE.format("shop"), "shop"),
+        ("/milo", "shop", "/milo" + PLANE.format("shop"), "shop"),
+        (PLANE.format("demo"), None, PLANE.format("demo"), "demo"),
+        (PLANE.format("demo"), "demo", PLANE.format("demo"), "demo"),
+        (PLANE.format("demo"), "shop", PLANE.format("shop"), "shop"),
+        (PLANE.format("demo") + "/", "shop", PLANE.format("shop"), "shop"),
+        ("/milo" + PLANE.format("demo"), "dem", "/milo" + PLANE.format("dem"), "dem"),
+    ],
+)
+@pytest.mark.parametrize("given_by", ["server", "kubeconfig"])
+def test_the_project_is_the_one_that_is_named_else_that_of_the_server(
+    tmp_path: Path, given_by: str, path: str, project: str | None, expected: str, named: str
+) -> None:
+    server = f"https://api.example.com{path}"
+    flags: dict[str, Any] = {"server": server, "token": "t", "project": project}
+    if given_by == "kubeconfig":
+        file = tmp_path / "config"
+        file.write_text(render(server=server, ca_pem=b"", token="t", name="here", user="u"))
+        flags = {"kubeconfig": str(file), "project": project}
+
+    target = found(flags)
+
+    assert (target.connection.prefix, target.project) == (expected, named)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/clusters/hub",
+        "/clusters/dfw",
+        "/apis/resourcemanager.miloapis.com/v1alpha1/organizations/acme/control-plane",
+    ],
+)
+def test_a_project_is_refused_where_the_server_has_none(path: str) -> None:
+    with pytest.raises(CommandError, match=r'--project "demo": https://api.example.com/.* has no'):
+        found({**SERVER, "server": f"https://api.example.com{path}"})
 
 
 def test_the_root_plane_is_derived_from_the_project_plane() -> None:

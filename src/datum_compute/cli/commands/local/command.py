@@ -92,6 +92,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for action in (up, down, status, reset, cell, kubeconfig):
         action.add_argument("--data-dir", metavar="DIR", help="state directory")
+    for action in (up, kubeconfig):
         action.add_argument("--project", help="the project (default: demo)")
 
 

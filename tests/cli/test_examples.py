@@ -15,8 +15,9 @@ from datum_compute.cli.main import COMMANDS, build_parser, main
 from tests.support.cli.session import CliSession, SessionReach, cli_session
 from tests.support.cli.terminal import Terminal
 
-NEED_A_PROCESS = ("local",)
-"""Their examples start and stop processes; parsing is all that is done with them here."""
+NEED_A_PROCESS = ("local", "context")
+"""Their examples start and stop processes, or are about files of the user; parsing is all that is
+done with them here."""
 
 
 def commands() -> Iterator[argparse.ArgumentParser]:

@@ -50,6 +50,7 @@ LEADING_FLAGS = frozenset(
         "--project",
         "--server",
         "--token",
+        "--token-file",
         "--kubeconfig",
         "--context",
         "--certificate-authority",
@@ -259,12 +260,13 @@ def add_target_flags(parser: Parser) -> None:
     if "--data-dir" in parser.flags:
         return
     add = partial(parser.add_target_flag, parser.add_argument_group("where"))
-    add("--project", help="the project (default: datumctl's, or the local platform's)")
+    add("--project", help="the project (default: that of the server or context)")
     add("--server", help="API server address, e.g. https://127.0.0.1:7443")
-    add("--token", help="bearer token for --server")
+    add("--token", help="bearer token, in place of any other credential")
+    add("--token-file", metavar="FILE", help="file with the bearer token")
     add("--kubeconfig", metavar="FILE", help="kubeconfig with the server and credentials")
-    add("--context", help="context of --kubeconfig (default: its current context)")
-    add("--certificate-authority", metavar="FILE", help="CA certificate of --server")
+    add("--context", help="context of --kubeconfig, else a stored one, else of KUBECONFIG")
+    add("--certificate-authority", metavar="FILE", help="CA certificate of the server")
     add("--data-dir", metavar="DIR", help="state directory of a local platform")
 
 

@@ -29,6 +29,8 @@ from typing import TYPE_CHECKING, TextIO
 from datum_compute.cli.render.printable import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from datum_compute.cli.explain.suggestions import Invocation, Suggestion
     from datum_compute.client.errors import ClientError
 
@@ -82,6 +84,18 @@ def usage(message: str, *suggestions: Suggestion) -> CommandError:
 def not_found(what: str, name: str, project: str, suggestion: Suggestion) -> CommandError:
     return CommandError(
         f'{what} "{name}" not found in project {project}',
+        suggestion,
+        exit_code=Exit.NOT_FOUND,
+        code="NotFound",
+    )
+
+
+def unknown(
+    what: str, value: str, known: Sequence[str], suggestion: Suggestion, where: str = ""
+) -> CommandError:
+    """The value of a flag that selects among what exists, and selects nothing."""
+    return CommandError(
+        f'{what} "{value}" not found{where}; available: {", ".join(known) or "none"}',
         suggestion,
         exit_code=Exit.NOT_FOUND,
         code="NotFound",

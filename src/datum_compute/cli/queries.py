@@ -5,13 +5,13 @@ Everything here goes through the synchronous reader and gives plain JSON values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.api.compute.constants import LABEL_TOPOLOGY_CITY_CODE
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import not_found
+from datum_compute.cli.errors import not_found, unknown
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import age
@@ -97,6 +97,16 @@ def city_of(binding: Mapping[str, Any]) -> str:
 
 def location_bindings(context: Context) -> list[Json]:
     return sorted(context.reader.list(LOCATION_BINDINGS), key=city_of)
+
+
+def require_city(context: Context, city: str, seen: Iterable[str] = ()) -> None:
+    """Raise unless the project may use the city, or it is one of those ``seen``."""
+    known = {each.upper() for each in seen}
+    if city.upper() in known:
+        return
+    known |= {city_of(each).upper() for each in location_bindings(context)} - {""}
+    if city.upper() not in known:
+        raise unknown("city", city, sorted(known), command("cities"))
 
 
 class ActiveRevision(NamedTuple):

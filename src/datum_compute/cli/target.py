@@ -1,24 +1,36 @@
-"""The target of a command: from flags, else the plugin environment, else a local platform."""
+"""The target of a command: from flags, else from the environment, the current context, or a
+local platform.
+
+What a flag chooses comes before variables, and variables before files. ``--project`` selects a
+project on whatever server was chosen, and ``--token`` replaces its credential. The token of a
+variable is used where the server brings no credential of its own, so that it is not sent to
+another's, and in place of local-admin's.
+"""
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from datum_compute.api.planes import CELL, HUB, PROJECT, plane_type, split_plane, split_project_path
 from datum_compute.assembly.local import state_reader
-from datum_compute.cli import names
+from datum_compute.cli import names, stored_contexts
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.explain.suggestions import AddFlag, Remark, command
 from datum_compute.cli.quick import connect
+from datum_compute.cli.stored_contexts import StoredContext
 from datum_compute.client import kubeconfig
-from datum_compute.client.auth.credentials import TokenSource
+from datum_compute.client.auth.credentials import TokenFile, TokenSource, is_token
+from datum_compute.client.errors import CredentialFailed
 from datum_compute.client.http import server_url
 from datum_compute.client.kubeconfig import Connection
 from datum_compute.client.retry import RetryPolicy, build_retry_policy
 from datum_compute.env import Environment
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from datum_compute.assembly.local.state import StateDirectory
     from datum_compute.cli.quick.reader import Reader
     from datum_compute.client.client import ApiClient
@@ -33,6 +45,10 @@ class ProjectTarget(NamedTuple):
     connection: Connection
     retries: RetryPolicy | None = None
     """A command has no other backoff; reader and client share the budget."""
+    source: str = ""
+    """What selected the server, for people."""
+    credential: str = ""
+    """Where the token comes from, for people."""
 
     def reader(self) -> Reader:
         """For plain reads: synchronous, and quick to import."""
@@ -74,19 +90,99 @@ def _unusable_certificates(error: kubeconfig.KubeconfigError) -> CommandError:
 
 
 def find_target(env: Environment, args: Namespace) -> ProjectTarget:
+    """The first of: ``--kubeconfig``, ``--server``, ``--context`` or ``--data-dir``; datumctl's
+    environment; the current context; ``KUBECONFIG``; a running local platform."""
+    _check_flags(args)
+    found = _chosen_by_flags(env, args) or _chosen_by_environment(env, args)
+    if args.certificate_authority:
+        ca_pem = _certificate_authority(args.certificate_authority)
+        found = found._replace(connection=found.connection._replace(ca_pem=ca_pem))
+    return found._replace(retries=build_retry_policy(env))
+
+
+def _check_flags(args: Namespace) -> None:
     if args.project is not None and not names.is_project(args.project):
         raise usage(f'--project "{args.project}": expected lower-case letters, digits and -')
-    if args.token and not args.token.isprintable():
-        raise usage("--token: contains characters that cannot be part of a token")
+    for chosen in (("kubeconfig", "server", "data_dir"), ("token", "token_file")):
+        given = [each for each in chosen if getattr(args, each) is not None]
+        if len(given) > 1:
+            flags = " and ".join(f"--{each.replace('_', '-')}" for each in given)
+            raise usage(f"{flags}: only one of them can be given")
+    if args.context and (args.server or args.data_dir):
+        other = "--server" if args.server else "--data-dir"
+        raise usage(f'--context "{args.context}": {other} has no contexts')
+
+
+def _chosen_by_flags(env: Environment, args: Namespace) -> ProjectTarget | None:
     if args.kubeconfig:
-        found = _from_kubeconfig(env, args)
-    elif args.server:
-        found = _through_proxy(env, _from_flags(args))
-    elif env.variable("DATUM_API_HOST"):
-        found = _through_proxy(env, _from_plugin(env, args))
-    else:
-        found = _from_local_platform(env, args)
-    return found._replace(retries=build_retry_policy(env))
+        return _from_kubeconfig(env, args, (args.kubeconfig,), args.project or "")
+    if args.server:
+        return _through_proxy(env, _from_server(env, args))
+    if args.data_dir is not None:
+        return _from_local_platform(env, args)
+    if args.context:
+        return _from_context(env, args)
+    return None
+
+
+def _chosen_by_environment(env: Environment, args: Namespace) -> ProjectTarget:
+    project = args.project or _project_of_environment(env)
+    if env.variable("DATUM_API_HOST"):
+        return _through_proxy(env, _from_plugin(env, args, project))
+    current = stored_contexts.current(env)
+    if current is not None:
+        return _from_stored(env, args, current, project)
+    files = stored_contexts.kubeconfig_files(env)
+    if files:
+        return _from_kubeconfig(env, args, files, project)
+    return _from_local_platform(env, args)
+
+
+def _project_of_environment(env: Environment) -> str:
+    project = env.variable("DATUM_PROJECT") or ""
+    if project and not names.is_project(project):
+        raise usage(f'DATUM_PROJECT "{project}": expected lower-case letters, digits and -')
+    return project
+
+
+class GivenToken(NamedTuple):
+    token: TokenSource
+    source: str
+    """Where it comes from, for people."""
+
+
+def _token_of_flags(args: Namespace) -> GivenToken | None:
+    if args.token is not None:
+        return GivenToken(_usable_token("--token", args.token), "--token")
+    if args.token_file is not None:
+        source = f"--token-file {args.token_file}"
+        return GivenToken(_token_file("--token-file", args.token_file), source)
+    return None
+
+
+def _token_of_environment(env: Environment) -> GivenToken | None:
+    if token := env.variable("DATUM_TOKEN"):
+        return GivenToken(_usable_token("DATUM_TOKEN", token.strip()), "DATUM_TOKEN")
+    if file := env.variable("DATUM_TOKEN_FILE"):
+        return GivenToken(_token_file("DATUM_TOKEN_FILE", file), f"DATUM_TOKEN_FILE {file}")
+    return None
+
+
+def _usable_token(given_as: str, token: str) -> str:
+    if not token:
+        raise usage(f"{given_as}: expected a token")
+    if not is_token(token):
+        raise usage(f"{given_as}: contains characters that cannot be part of a token")
+    return token
+
+
+def _token_file(given_as: str, path: str) -> TokenFile:
+    token = TokenFile(path)
+    try:
+        token()  # fail here, where the flag or the variable can be named
+    except CredentialFailed as failure:
+        raise usage(f"{given_as}: {failure.detail}") from failure
+    return token
 
 
 def _through_proxy(env: Environment, target: ProjectTarget) -> ProjectTarget:
@@ -98,24 +194,28 @@ def _through_proxy(env: Environment, target: ProjectTarget) -> ProjectTarget:
     return target._replace(connection=connection._replace(proxy=proxy))
 
 
-def _target(project: str, origin: str, token: TokenSource, ca_pem: bytes) -> ProjectTarget:
-    connection = Connection(
-        name=project,
-        origin=origin,
-        prefix=PROJECT.path.format(project),
-        ca_pem=ca_pem,
-        token=token,
-    )
-    return ProjectTarget(project, connection)
-
-
-def _from_kubeconfig(env: Environment, args: Namespace) -> ProjectTarget:
+def _from_kubeconfig(
+    env: Environment, args: Namespace, files: Sequence[str], project: str
+) -> ProjectTarget:
+    given_as = "--kubeconfig" if args.kubeconfig else "KUBECONFIG"
     try:
         # The file is the user's own, so a credential program that it names may run.
-        connection = connect.load_kubeconfig(args.kubeconfig, args.context or "", env)
+        connection = connect.load_kubeconfig(files, args.context or "", env)
     except kubeconfig.KubeconfigError as error:
-        raise usage(f"--kubeconfig: {error}") from error
-    return _in_project(connection, args.project or "")
+        raise usage(f"{given_as}: {error}") from error
+    if not split_project_path(connection.prefix)[1]:
+        project = project or _project_of_environment(env)
+    source = f"{given_as} {os.pathsep.join(files)}, context {connection.name}"
+    credential = f"the user of context {connection.name}"
+    token = _token_of_flags(args)
+    if token is None and not connection.token and not connection.certificate_pem:
+        token = _token_of_environment(env)
+        credential = token.source if token else "none"
+    if token is not None:
+        # As with kubectl, a token that is given replaces the whole user of the file.
+        credential = token.source
+        connection = connection._replace(token=token.token, certificate_pem=b"", key_pem=b"")
+    return _in_project(connection, project)._replace(source=source, credential=credential)
 
 
 def _in_project(connection: Connection, project: str) -> ProjectTarget:
@@ -126,29 +226,34 @@ def _in_project(connection: Connection, project: str) -> ProjectTarget:
         return ProjectTarget(current or connection.name, connection)
     plane, within = split_plane(base)
     if plane_type(plane) in (HUB, CELL) or within.endswith("/control-plane"):
-        raise usage(f'--project "{project}": {connection.origin}{base} has no projects')
+        raise usage(f'project "{project}": {connection.origin}{base} has no projects')
     prefix = base + PROJECT.path.format(project)
     return ProjectTarget(project, connection._replace(prefix=prefix))
 
 
-def _from_flags(args: Namespace) -> ProjectTarget:
+def _from_server(env: Environment, args: Namespace) -> ProjectTarget:
     origin, path = _address("--server", args.server)
-    named = {"project": args.project or split_project_path(path)[1], "token": args.token}
-    for flag, value in named.items():
-        if not value:
-            raise usage(f"--server needs --{flag}", AddFlag(f"--{flag}", flag.upper()))
-    ca_pem = b""
-    if args.certificate_authority:
-        try:
-            with open(args.certificate_authority, "rb") as file:
-                ca_pem = file.read()
-        except OSError as error:
-            where = args.certificate_authority
-            raise usage(f"--certificate-authority {where}: {error.strerror}") from error
-    connection = Connection(
-        name=origin, origin=origin, prefix=path, ca_pem=ca_pem, token=args.token
-    )
-    return _in_project(connection, args.project or "")
+    project = args.project or split_project_path(path)[1] or _project_of_environment(env)
+    if not project:
+        raise usage("--server needs --project", AddFlag("--project", "PROJECT"))
+    token = _token_of_flags(args) or _token_of_environment(env)
+    if token is None:
+        raise usage(
+            "--server needs a token",
+            AddFlag("--token-file", "FILE"),
+            Remark("set DATUM_TOKEN"),
+        )
+    connection = Connection(name=origin, origin=origin, prefix=path, token=token.token)
+    found = _in_project(connection, project)
+    return found._replace(source=f"--server {args.server}", credential=token.source)
+
+
+def _certificate_authority(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise usage(f"--certificate-authority {path}: {error.strerror}") from error
 
 
 def _address(given_as: str, server: str) -> tuple[str, str]:
@@ -166,29 +271,62 @@ def _address(given_as: str, server: str) -> tuple[str, str]:
     return found.origin, found.path.rstrip("/")
 
 
-def _origin(given_as: str, server: str) -> str:
-    """Scheme, host and port of a server that is given without a path."""
-    origin, path = _address(given_as, server)
-    if path:
-        raise usage(f'{given_as} "{server}": expected HOST[:PORT] or https://HOST[:PORT]')
-    return origin
-
-
-def _from_plugin(env: Environment, args: Namespace) -> ProjectTarget:
-    project = args.project or env.variable("DATUM_PROJECT") or ""
+def _from_plugin(env: Environment, args: Namespace, project: str) -> ProjectTarget:
     if not project:
         raise usage(
             "no project is selected",
             AddFlag("--project", "NAME"),
             Remark("select a project with datumctl"),
         )
-    from datum_compute.cli.credential_helper import (
-        HelperCredential,  # a local platform needs no helper
+    host = env.variable("DATUM_API_HOST") or ""
+    origin, path = _address("DATUM_API_HOST", host)
+    if path:
+        raise usage(f'DATUM_API_HOST "{host}": expected HOST[:PORT] or https://HOST[:PORT]')
+    token = _token_of_flags(args) or _token_of_environment(env)
+    if token is None:
+        # A local platform needs no helper.
+        from datum_compute.cli.credential_helper import HelperCredential
+
+        token = GivenToken(HelperCredential(env), "DATUM_CREDENTIALS_HELPER")
+    connection = Connection(name=project, origin=origin, token=token.token)
+    found = _in_project(connection, project)
+    return found._replace(source=f"DATUM_API_HOST {host}", credential=token.source)
+
+
+def _from_context(env: Environment, args: Namespace) -> ProjectTarget:
+    """The context that ``--context`` names: one of this program's own, else one of
+    ``KUBECONFIG``."""
+    stored = stored_contexts.read(env).contexts
+    if args.context in stored:
+        chosen = stored[args.context]
+        return _from_stored(env, args, chosen, args.project or chosen.project)
+    files = stored_contexts.kubeconfig_files(env)
+    if files:
+        return _from_kubeconfig(env, args, files, args.project or "")
+    known = ", ".join(sorted(stored)) or "none"
+    raise usage(
+        f'--context "{args.context}": no context has this name (contexts: {known}), '
+        "and neither --kubeconfig nor KUBECONFIG is set",
+        command("context", "list"),
     )
 
-    origin = _origin("DATUM_API_HOST", env.variable("DATUM_API_HOST") or "")
-    token = args.token or HelperCredential(env)
-    return _target(project, origin, token, b"")
+
+def _from_stored(
+    env: Environment, args: Namespace, chosen: StoredContext, project: str
+) -> ProjectTarget:
+    """``project`` comes first, then the context's own."""
+    args = Namespace(**{**vars(args), "project": project or chosen.project or None})
+    own = chosen.with_flags(args)
+    if chosen.kubeconfig:
+        found = _from_kubeconfig(env, own, (chosen.kubeconfig,), own.project or "")
+    elif chosen.server:
+        found = _through_proxy(env, _from_server(env, own))
+        if own.certificate_authority:
+            ca_pem = _certificate_authority(own.certificate_authority)
+            found = found._replace(connection=found.connection._replace(ca_pem=ca_pem))
+    else:
+        found = _from_local_platform(env, own)
+    return found._replace(source=f"context {chosen.name}: {found.source}")
 
 
 def local_state(env: Environment, args: Namespace) -> StateDirectory:
@@ -206,17 +344,26 @@ def _local_directory(env: Environment, args: Namespace) -> str:
 
 
 def _from_local_platform(env: Environment, args: Namespace) -> ProjectTarget:
-    there = state_reader.StateReader(_local_directory(env, args))
+    directory = _local_directory(env, args)
+    there = state_reader.StateReader(directory)
     try:
-        running, token = there.running(), there.token()
+        running, admin = there.running(), there.token()
         ca_pem = there.ca_pem() if running else b""
     except state_reader.StateUnusable as error:
         raise usage(str(error), AddFlag("--data-dir", "DIR")) from error
-    if running is None or token is None:
+    if running is None or admin is None:
         raise CommandError(
             "no local platform is running and no server was given",
             command("local", "up", "--detach"),
             Remark("run this command through datumctl"),
             code="NoTarget",
         )
-    return _target(args.project or running.project, running.address, token, ca_pem)
+    token = (
+        _token_of_flags(args)
+        or _token_of_environment(env)
+        or GivenToken(admin, f"the token of local-admin in {directory}")
+    )
+    project = args.project or _project_of_environment(env) or running.project
+    connection = Connection(name=project, origin=running.address, ca_pem=ca_pem, token=token.token)
+    found = _in_project(connection, project)
+    return found._replace(source=f"the local platform in {directory}", credential=token.source)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import binascii
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.client.auth.credentials import TokenFile, TokenSource
@@ -73,22 +73,40 @@ def load(
     *,
     env: Environment | None = None,
     allow_exec: bool = False,
-    parse: Callable[[str], dict[str, Any] | None] | None = None,
 ) -> Connection:
     """The connection of one context of a file, by default its current one.
 
     With ``env`` its proxy variables apply where the file names no proxy. With ``allow_exec``
     the file may name a program that prints the credential; it runs with the rights of this
-    process, so only the user's own command line may allow it, and it needs ``env``. ``parse``
-    is tried before the YAML library and returns None for what it cannot read.
+    process, so only the user's own command line may allow it, and it needs ``env``.
     """
-    file = os.fspath(path)
-    try:
-        with open(file, encoding="utf-8") as opened:
-            text = opened.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise KubeconfigError(f"cannot read {file}: {error}") from error
-    return _Kubeconfig(file, _parsed(text, file, parse), env, allow_exec).connection(context)
+    return load_merged([os.fspath(path)], context, env=env, allow_exec=allow_exec)
+
+
+def load_merged(
+    files: Sequence[str],
+    context: str = "",
+    *,
+    env: Environment | None = None,
+    allow_exec: bool = False,
+    parse: Callable[[str], dict[str, Any] | None] | None = None,
+) -> Connection:
+    """:func:`load` for several files, merged as kubectl merges those of ``KUBECONFIG``: the first
+    that has an entry or a current context wins, files that do not exist are skipped, and paths
+    are relative to the file they are in. ``parse`` is tried before the YAML library and returns
+    None for what it cannot read.
+    """
+    present = [file for file in files if os.path.exists(file)] if len(files) > 1 else files
+    contents: dict[str, dict[str, Any]] = {}
+    for file in present or files[:1]:
+        try:
+            with open(file, encoding="utf-8") as opened:
+                text = opened.read()
+        except (OSError, UnicodeDecodeError) as error:
+            raise KubeconfigError(f"cannot read {file}: {error}") from error
+        if text.strip() or len(present) == 1:
+            contents[file] = _parsed(text, file, parse)
+    return _Kubeconfig(contents or {files[0]: {}}, env, allow_exec).connection(context)
 
 
 def in_cluster(env: Environment, directory: str | Path = SERVICE_ACCOUNT) -> Connection:
@@ -172,27 +190,27 @@ contexts:
 
 
 class _Kubeconfig:
-    """One parsed file; relative paths in it start at its own directory."""
+    """Parsed files; relative paths start at the directory of the file they are in."""
 
     def __init__(
-        self, file: str, content: dict[str, Any], env: Environment | None, allow_exec: bool
+        self, contents: dict[str, dict[str, Any]], env: Environment | None, allow_exec: bool
     ) -> None:
-        self._file = file
-        self._content = content
+        self._contents = contents
         self._env = env
         self._allow_exec = allow_exec
 
     def connection(self, context: str) -> Connection:
-        name = context or str(self._content.get("current-context") or "")
+        current = (each.get("current-context") for each in self._contents.values())
+        name = context or str(next(filter(None, current), ""))
         if not name:
             raise self._error("no current-context is set; name a context")
-        chosen = self._entry("contexts", "context", name)
-        cluster = self._entry("clusters", "cluster", str(chosen.get("cluster") or ""))
+        chosen, _ = self._entry("contexts", "context", name)
+        cluster, cluster_file = self._entry("clusters", "cluster", str(chosen.get("cluster") or ""))
         user_name = str(chosen.get("user") or "")
-        user = self._entry("users", "user", user_name) if user_name else {}
+        user, user_file = self._entry("users", "user", user_name) if user_name else ({}, "")
         self._refuse_unsupported(user_name, user)
         origin, prefix = self._server(cluster, name)
-        ca_pem = self._data(cluster, "certificate-authority")
+        ca_pem = self._data(cluster, "certificate-authority", cluster_file)
         return Connection(
             name=name,
             origin=origin,
@@ -202,23 +220,30 @@ class _Kubeconfig:
             insecure=bool(cluster.get("insecure-skip-tls-verify")),
             server_hostname=str(cluster.get("tls-server-name") or ""),
             proxy=self._proxy(cluster, origin),
-            token=self._token(user) or self._exec(user_name, user, cluster, ca_pem),
-            certificate_pem=self._data(user, "client-certificate"),
-            key_pem=self._data(user, "client-key"),
+            token=self._token(user, user_file)
+            or self._exec(user_name, user, user_file, cluster, ca_pem),
+            certificate_pem=self._data(user, "client-certificate", user_file),
+            key_pem=self._data(user, "client-key", user_file),
         )
 
-    def _entry(self, section: str, key: str, name: str) -> dict[str, Any]:
-        entries = self._content.get(section) or []
-        if not isinstance(entries, list):
-            raise self._error(f"{section} is not a list")
-        for entry in entries:
-            if isinstance(entry, dict) and entry.get("name") == name:
-                found = entry.get(key) or {}
-                if not isinstance(found, dict):
-                    raise self._error(f"{key} {name!r} is not a mapping")
-                return found
-        known = ", ".join(repr(e.get("name")) for e in entries if isinstance(e, dict)) or "none"
-        raise self._error(f"{key} {name!r} is not defined; {section}: {known}")
+    def _entry(self, section: str, key: str, name: str) -> tuple[dict[str, Any], str]:
+        """The entry of this name, and the file it is in."""
+        known: list[str] = []
+        for file, content in self._contents.items():
+            entries = content.get(section) or []
+            if not isinstance(entries, list):
+                raise KubeconfigError(f"{file}: {section} is not a list")
+            for entry in entries:
+                if not isinstance(entry, dict):
+                    continue
+                if entry.get("name") == name:
+                    found = entry.get(key) or {}
+                    if not isinstance(found, dict):
+                        raise KubeconfigError(f"{file}: {key} {name!r} is not a mapping")
+                    return found, file
+                known.append(repr(entry.get("name")))
+        listed = ", ".join(known) or "none"
+        raise self._error(f"{key} {name!r} is not defined; {section}: {listed}")
 
     def _refuse_unsupported(self, name: str, user: dict[str, Any]) -> None:
         if user.get("exec") and not self._allow_exec:
@@ -259,13 +284,13 @@ class _Kubeconfig:
         except ValueError as error:
             raise self._error(f"proxy-url: {error}") from error
 
-    def _token(self, user: dict[str, Any]) -> TokenSource:
+    def _token(self, user: dict[str, Any], file: str) -> TokenSource:
         if user.get("tokenFile"):  # the file wins, as in kubectl
-            return _token_file(self._path(str(user["tokenFile"])))
+            return _token_file(_path(file, str(user["tokenFile"])))
         return str(user.get("token") or "")
 
     def _exec(
-        self, name: str, user: dict[str, Any], cluster: dict[str, Any], ca_pem: bytes
+        self, name: str, user: dict[str, Any], file: str, cluster: dict[str, Any], ca_pem: bytes
     ) -> TokenSource:
         if not user.get("exec"):
             return ""
@@ -279,15 +304,15 @@ class _Kubeconfig:
         try:
             plugin = exec_plugin.parse_exec_plugin(
                 user["exec"],
-                where=f"{self._file}: user {name!r}",
-                directory=Path(self._file).parent,
+                where=f"{file}: user {name!r}",
+                directory=Path(file).parent,
                 cluster=exec_plugin.cluster_info(cluster, ca_pem),
             )
         except ValueError as error:
             raise self._error(f"user {name!r}: {error}") from error
         return ExecCredential(plugin, self._env)
 
-    def _data(self, entry: dict[str, Any], key: str) -> bytes:
+    def _data(self, entry: dict[str, Any], key: str, file: str) -> bytes:
         """Embedded data wins over a file's name, as in kubectl."""
         if entry.get(f"{key}-data"):
             try:
@@ -296,16 +321,17 @@ class _Kubeconfig:
                 raise self._error(f"{key}-data is not base64: {error}") from error
         if entry.get(key):
             try:
-                return _content(self._path(str(entry[key])))
+                return _content(_path(file, str(entry[key])))
             except OSError as error:
                 raise self._error(f"cannot read {key}: {error}") from error
         return b""
 
-    def _path(self, name: str) -> str:
-        return os.path.join(os.path.dirname(self._file), name)  # an absolute name stays as it is
-
     def _error(self, message: str) -> KubeconfigError:
-        return KubeconfigError(f"{self._file}: {message}")
+        return KubeconfigError(f"{os.pathsep.join(self._contents)}: {message}")
+
+
+def _path(file: str, name: str) -> str:
+    return os.path.join(os.path.dirname(file), name)  # an absolute name stays as it is
 
 
 def _content(path: str) -> bytes:

@@ -108,9 +108,7 @@ class ErrorTranscript:
     ) -> None:
         """Run a command that must fail; ``typed`` is the input at a terminal."""
         out, err = stdout or TerminalOutput(), TerminalOutput(terminal=typed is not None)
-        used = env or SimulatedEnvironment(
-            1, variables={"XDG_STATE_HOME": str(self.directory / "none"), **(variables or {})}
-        )
+        used = env or self.environment(variables)
         streams = Streams(typed or io.StringIO(stdin), out, err)
         with ErrorRecorder() as recorder:
             code = main(shlex.split(line), used, streams, reach=reach)
@@ -126,6 +124,13 @@ class ErrorTranscript:
             lines = [f"$ {PROGRAM} {typed_in}", f"[exit {code}, {kind}]", *shown[first:]]
             text = "\n".join(f"  {each}".rstrip() for each in lines)
             self.entries.setdefault(made.site, text.replace(str(self.directory), "DIR"))
+
+    def environment(self, variables: dict[str, str] | None = None) -> SimulatedEnvironment:
+        own = {
+            "XDG_STATE_HOME": str(self.directory / "none"),
+            "XDG_CONFIG_HOME": str(self.directory / "config"),
+        }
+        return SimulatedEnvironment(1, variables={**own, **(variables or {})})
 
     def at(self, here: CliSession, line: str, **how: Any) -> None:
         self.run(line, here.env, SessionReach(here), **how)
@@ -209,8 +214,17 @@ def _targets(ledger: ErrorTranscript) -> None:
         f"status web {there} --certificate-authority {odd}",
         f"status web --kubeconfig {ledger.directory}/nothing",
         "status web --data-dir ''",
+        "status web --server api.example --token t",
+        "status web --server api.example --project p",
+        "status web --server api.example --kubeconfig kubeconfig",
+        "status web --server api.example --context here",
+        "status web --context here",
+        f"status web {there.replace('--token t', '--token-file')} {ledger.directory}/nothing",
+        "status web --token ''",
     ):
         ledger.run(line)
+    ledger.run("status web", variables={"DATUM_PROJECT": "No"})
+    _contexts(ledger)
     ledger.run(f"status web {there}", variables={"HTTPS_PROXY": "socks5://x:1"})
     ledger.run("status web", variables={"DATUM_API_HOST": "api.example"})
     ledger.run("status web", variables={"DATUM_API_HOST": "api.example/x", "DATUM_PROJECT": "p"})
@@ -218,6 +232,26 @@ def _targets(ledger: ErrorTranscript) -> None:
     held.write_text("not a directory")
     ledger.run(f"status web --data-dir {held}")
     ledger.run(f"local status --data-dir {held}")
+
+
+def _contexts(ledger: ErrorTranscript) -> None:
+    added = "context add shop --server api.example --project shop --token-file t"
+    streams = Streams(io.StringIO(), io.StringIO(), io.StringIO())
+    assert main(shlex.split(added), ledger.environment(), streams) == 0
+    for line in (
+        added,
+        "context use nosuch",
+        "context add Shop --data-dir d",
+        "context add other --server api.example --token t",
+        "context add other --data-dir d --project No",
+        "context add other --project p",
+        "context add other --kubeconfig k --token-file t",
+        "context add other --data-dir d --context here",
+    ):
+        ledger.run(line)
+    (ledger.directory / "config" / "datum-compute" / "contexts.json").write_text("{")
+    ledger.run("status web")
+    (ledger.directory / "config" / "datum-compute" / "contexts.json").unlink()
 
 
 def _helpers(ledger: ErrorTranscript) -> None:
@@ -402,6 +436,7 @@ def _names(ledger: ErrorTranscript, here: CliSession) -> None:
         "why nosuch",
         "logs nosuch",
         "instances describe nosuch",
+        "instances --city SFO",
         "scale nosuch --min 1",
         "restart nosuch",
         "rollout status nosuch",

@@ -23,7 +23,7 @@ from datum_compute.cli.errors import CommandError
 SOURCES = Path(datum_compute.cli.__file__).parent
 FACTORIES = errors.__file__
 """Where errors are defined: the place is the caller of these functions."""
-MAKERS = frozenset({"CommandError", "usage", "not_found", "ArgumentTypeError"})
+MAKERS = frozenset({"CommandError", "usage", "not_found", "unknown", "ArgumentTypeError"})
 
 Span = tuple[str, int, int]
 """A file, and the first and the last line of a place in it."""

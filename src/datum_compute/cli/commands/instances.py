@@ -78,6 +78,10 @@ def _read_screen(context: Context) -> Screen:
         views = [each for each in views if each["city"].lower() == args.city.lower()]
     names = [f"instance/{each['name']}" for each in views]
     if not views:
+        if args.workload:
+            queries.workload(context, args.workload)
+        if args.city:
+            queries.require_city(context, args.city)
         filtered = bool(args.workload or args.city or args.selector)
         footer = queries.nothing_found("instances", context.target.project, filtered)
         return Screen(views, names, footer=footer)

@@ -24,7 +24,7 @@ from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.watch import MAX_FAILURES, TRANSIENT_ERRORS
-from datum_compute.cli.tables import INSTANCES, NAMESPACE
+from datum_compute.cli.tables import INSTANCES, NAMESPACE, WORKLOADS
 from datum_compute.client import errors
 
 POLL_SECONDS = 1.0
@@ -104,13 +104,23 @@ def _chosen(context: Context) -> list[dict[str, Any]]:
         mine = [each for each in found if known[each["metadata"]["name"]].workload == name]
         mine = mine or [each for each in found if each["metadata"]["name"] == name]
         if not mine:
-            project = context.target.project
-            raise not_found("workload or instance", name, project, command("instances"))
+            _require(context, name)
         found = mine
     if city:
         wanted = city.lower()
         found = [each for each in found if known[each["metadata"]["name"]].city.lower() == wanted]
+        if not found:
+            queries.require_city(context, city)
     return found
+
+
+def _require(context: Context, name: str) -> None:
+    """Raise unless there is a workload of this name, which may have no instances yet."""
+    try:
+        context.reader.get(WORKLOADS, name, NAMESPACE)
+    except errors.NotFound:
+        project = context.target.project
+        raise not_found("workload or instance", name, project, command("instances")) from None
 
 
 class _Tail:
@@ -186,7 +196,9 @@ class _Tail:
 
     def _nothing(self, instances: int) -> str:
         if not instances:
-            return f"No instances in project {self._context.target.project}."
+            args = self._context.args
+            project, filtered = self._context.target.project, bool(args.name or args.city)
+            return queries.nothing_found("instances", project, filtered)
         asked = self._context.args.since is not None or self._context.args.tail is not None
         return "No matching lines." if asked else "No lines yet."
 

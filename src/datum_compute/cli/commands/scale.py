@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.cli.arguments import add_write_flags, set_examples
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import not_found, usage
+from datum_compute.cli.errors import not_found, unknown, usage
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import add_output_flags, count
@@ -129,8 +129,9 @@ def _scaled(context: Context, workload: dict[str, Any]) -> tuple[dict[str, Any],
     placements = spec["placements"]
     chosen = [p for p in placements if wanted in (None, p["name"])]
     if not chosen:
-        known = ", ".join(p["name"] for p in placements)
-        raise usage(f'--placement "{wanted}": expected one of {known}')
+        known = [p["name"] for p in placements]
+        name = context.args.name
+        raise unknown("placement", wanted, known, command("status", name), f' in workload "{name}"')
     old = sorted({p["scaleSettings"]["minReplicas"] for p in chosen})
     for placement in chosen:
         placement["scaleSettings"]["minReplicas"] = context.args.minimum

@@ -101,6 +101,8 @@ def _read_screen(context: Context) -> Screen:
     views.sort(key=lambda each: str(each["name"]))
     names = [f"workload/{each['name']}" for each in views]
     if not views:
+        if args.city:
+            queries.require_city(context, args.city)
         filtered = bool(args.health or args.city or args.selector)
         footer = queries.nothing_found("workloads", context.target.project, filtered)
         return Screen(views, names, footer=footer)

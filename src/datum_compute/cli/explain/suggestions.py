@@ -43,6 +43,7 @@ REPEATED_FLAGS = (
     "--project",
     "--server",
     "--token",
+    "--token-file",
     "--kubeconfig",
     "--context",
     "--certificate-authority",

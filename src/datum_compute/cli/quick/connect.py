@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING
 from datum_compute.client import kubeconfig
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from datum_compute.cli.quick.reader import Reader
     from datum_compute.client.retry import RetryPolicy
     from datum_compute.env import Environment
 
 
-def load_kubeconfig(path: str, context: str, env: Environment) -> kubeconfig.Connection:
-    """``client.kubeconfig.load`` for the user's own command line: exec credentials are allowed,
+def load_kubeconfig(files: Sequence[str], context: str, env: Environment) -> kubeconfig.Connection:
+    """``load_merged`` for the user's own command line: exec credentials are allowed,
     and a file in the form that tools write is read without the YAML library."""
     from datum_compute.cli.quick.plain_yaml import parse_plain_yaml
 
-    return kubeconfig.load(path, context, env=env, allow_exec=True, parse=parse_plain_yaml)
+    return kubeconfig.load_merged(files, context, env=env, allow_exec=True, parse=parse_plain_yaml)
 
 
 def reader_for(

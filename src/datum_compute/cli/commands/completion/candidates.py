@@ -37,7 +37,15 @@ Candidates = list[tuple[str, str]]
 """Each with a short description."""
 
 _FILE_FLAGS = frozenset(
-    {"-f", "--file", "--kubeconfig", "--certificate-authority", "--data-dir", "--save"}
+    {
+        "-f",
+        "--file",
+        "--kubeconfig",
+        "--token-file",
+        "--certificate-authority",
+        "--data-dir",
+        "--save",
+    }
 )
 
 

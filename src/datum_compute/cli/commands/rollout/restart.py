@@ -14,7 +14,8 @@ from typing import Any
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT, LABEL_WORKLOAD_UID
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import usage
+from datum_compute.cli.errors import unknown
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.wait import read_result, wait_rolled_out
@@ -105,7 +106,8 @@ async def _deployments_in(
     if not there:
         name = context.args.name
         cities = sorted({c for p in live["spec"]["placements"] for c in p["cityCodes"]})
-        raise usage(f'--city "{context.args.city}": workload "{name}" runs in {", ".join(cities)}')
+        where = f' in workload "{name}"'
+        raise unknown("city", context.args.city, cities, command("status", name), where)
     return there
 
 

@@ -1,0 +1,93 @@
+"""Contexts: stored, selected, shown and removed."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from datum_compute.cli.context import Streams
+from datum_compute.cli.main import main
+from datum_compute.testing.environment import SimulatedEnvironment
+
+SHOP = "--server https://api.example --project shop --token-file {}/token"
+
+
+class Shell:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / "token").write_text("t\n")
+        self._env = SimulatedEnvironment(
+            variables={"HOME": str(directory), "XDG_CONFIG_HOME": str(directory / "config")}
+        )
+
+    def types(self, line: str) -> tuple[int, str, str]:
+        out, err = io.StringIO(), io.StringIO()
+        code = main(shlex.split(line), self._env, Streams(io.StringIO(), out, err))
+        return code, out.getvalue(), err.getvalue()
+
+    def succeeds(self, line: str) -> str:
+        code, out, err = self.types(line)
+        assert code == 0, err
+        return out
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    found = Shell(tmp_path)
+    found.succeeds(f"context add shop {SHOP.format(tmp_path)}")
+    found.succeeds(f"context add home --data-dir {tmp_path}/state")
+    return found
+
+
+def test_a_context_that_is_used_is_where_commands_act(shell: Shell) -> None:
+    assert shell.types("context show")[0] == 1, "no target is selected"
+
+    shell.succeeds("context use shop")
+
+    shown = json.loads(shell.succeeds("context show -o json"))
+    assert shown["project"] == "shop"
+    assert shown["server"].startswith("https://api.example/apis/")
+    assert shown["server"].endswith("/projects/shop/control-plane")
+    assert shown["selectedBy"].startswith("context shop: ")
+    assert shown["credential"] == f"--token-file {shell.directory}/token"
+    assert "Project       mine" in shell.succeeds("context show --project mine")
+
+
+def test_contexts_are_listed_without_their_tokens(shell: Shell) -> None:
+    shell.succeeds("context use shop")
+
+    listed = json.loads(shell.succeeds("context list -o json"))
+
+    assert [(each["name"], each["current"]) for each in listed] == [("home", False), ("shop", True)]
+    assert shell.succeeds("context list").splitlines()[0].split() == [
+        "CURRENT", "NAME", "PROJECT", "TARGET", "CREDENTIAL",
+    ]  # fmt: skip
+
+
+def test_a_removed_context_is_not_used_any_more(shell: Shell) -> None:
+    shell.succeeds("context use shop")
+    shell.succeeds("context remove shop")
+
+    assert shell.types("context show")[0] == 1
+    assert shell.types("context use shop")[0] == 5
+    assert shell.types(f"context add home {SHOP.format(shell.directory)}")[0] == 6
+    assert [each["name"] for each in json.loads(shell.succeeds("context list -o json"))] == ["home"]
+
+
+def test_dash_selects_no_context(shell: Shell) -> None:
+    shell.succeeds("context use shop")
+    shell.succeeds("context use -")
+
+    assert shell.types("context show")[0] == 1
+
+
+def test_a_token_is_never_stored(shell: Shell) -> None:
+    code, _, err = shell.types("context add other --server https://api.example --token secret")
+
+    assert code == 2
+    assert "--token-file" in err
+    assert "secret" not in (shell.directory / "config/datum-compute/contexts.json").read_text()

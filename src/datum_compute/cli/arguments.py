@@ -21,6 +21,7 @@ DEFAULT_ACTIONS = {
     "workloads": ("list", frozenset({"list", "describe"})),
     "instances": ("list", frozenset({"list", "describe"})),
     "access": ("status", frozenset({"status", "request"})),
+    "projects": ("list", frozenset({"list", "create"})),
     "rollout": ("status", frozenset({"status", "history", "undo", "restart"})),
 }
 """Command -> its default action and all its actions."""

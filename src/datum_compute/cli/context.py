@@ -78,6 +78,9 @@ class Destination(Protocol):
     def client(self) -> ApiClient:
         """For commands that write or wait; the caller awaits its ``close``."""
 
+    def root_client(self) -> ApiClient | None:
+        """The same for the root plane; None if it cannot be reached from here."""
+
 
 class Reach:
     """How a command connects to a platform and waits; tests replace it."""

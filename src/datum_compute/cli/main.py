@@ -45,6 +45,7 @@ COMMANDS = {
     "cities": "List the cities the project can use",
     "instance-types": "List the sizes an instance can have",
     "access": "Show whether the project may use compute, or request access",
+    "projects": "List projects, or create one",
     "context": "Show where commands act, and keep named targets",
     "local": "Start, stop and inspect a local platform",
     "completion": "Print a shell completion script",
@@ -52,7 +53,7 @@ COMMANDS = {
 }
 """Verb -> summary. The verb's module has the same name, with _ for -."""
 
-WITHOUT_ACCESS = frozenset({"access", "context", "local", "completion", "version"})
+WITHOUT_ACCESS = frozenset({"access", "context", "projects", "local", "completion", "version"})
 """Commands that a project may run before compute is enabled for it."""
 
 COMPLETE = "__complete"

@@ -164,7 +164,7 @@ def change(env: Environment, edit: Callable[[ContextFile], ContextFile]) -> None
         os.makedirs(directory, mode=0o700, exist_ok=True)
         lock = os.open(os.path.join(directory, ".contexts.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise _unusable(path, error.strerror) from error
+        raise _unusable(path, str(error)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _replace(path, edit(read(env)))
@@ -184,4 +184,4 @@ def _replace(path: str, content: ContextFile) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise _unusable(path, error.strerror) from error
+        raise _unusable(path, str(error)) from error

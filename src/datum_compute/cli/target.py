@@ -66,6 +66,11 @@ class ProjectTarget(NamedTuple):
         base, project = split_project_path(self.connection.prefix)
         return self.connection._replace(prefix=base) if project else None
 
+    def root_client(self) -> ApiClient | None:
+        """:meth:`client` for the root plane; None if it cannot be reached from here."""
+        root = self.root_connection()
+        return None if root is None else self._replace(connection=root).client()
+
     def client(self) -> ApiClient:
         """For commands that write or wait; the caller awaits its ``close``.
 

@@ -135,6 +135,8 @@ async def test_a_user_keeps_only_its_latest_token(open_store: OpenStore, path: s
     store.add_user("bob", ["developers"], b"first")
     store.add_user("bob", ["admins"], b"second")
     store.add_user("eve", [], b"third")
+    store.add_user("gone", [], b"fourth")
+    store.remove_user("gone")
     users = dict(store.users)
     store.close()
 

@@ -32,6 +32,7 @@ from datum_compute.cli.history.entries import NAME_PREFIX
 from datum_compute.cli.main import main
 from datum_compute.cli.quick.reader import Reader
 from datum_compute.client import errors
+from datum_compute.client.kubeconfig import render
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import Environment
@@ -219,11 +220,15 @@ def _targets(ledger: ErrorTranscript) -> None:
         "status web --server api.example --kubeconfig kubeconfig",
         "status web --server api.example --context here",
         "status web --context here",
-        f"status web {there.replace('--token t', '--token-file')} {ledger.directory}/nothing",
-        "status web --token ''",
+        f"status web --server api.example --project p --token-file {ledger.directory}/nothing",
+        "status web --server api.example --project p --token ''",
     ):
         ledger.run(line)
     ledger.run("status web", variables={"DATUM_PROJECT": "No"})
+    cluster = ledger.directory / "cluster.kubeconfig"
+    server = "https://api.example"
+    cluster.write_text(render(server=server, ca_pem=b"", token="t", name="c", user="u"))
+    ledger.run(f"projects --kubeconfig {cluster}")
     _contexts(ledger)
     ledger.run(f"status web {there}", variables={"HTTPS_PROXY": "socks5://x:1"})
     ledger.run("status web", variables={"DATUM_API_HOST": "api.example"})
@@ -279,6 +284,8 @@ def beside_a_local_platform(ledger: ErrorTranscript) -> None:
         ledger.run(f"local up --cities LAX {where}")
         ledger.run(f"local cell connect LAX {where}")
         ledger.run(f"local kubeconfig --plane moon {where}")
+        ledger.run(f"local user add {where}")
+        ledger.run(f"local user add ana {where}")
     with state.hold():
         gone = subprocess.run(
             [sys.executable, "-c", "import os; print(os.getpid())"],
@@ -437,6 +444,9 @@ def _names(ledger: ErrorTranscript, here: CliSession) -> None:
         "logs nosuch",
         "instances describe nosuch",
         "instances --city SFO",
+        "projects create No",
+        "projects create demo",
+        "projects create slow --timeout 0s",
         "scale nosuch --min 1",
         "restart nosuch",
         "rollout status nosuch",

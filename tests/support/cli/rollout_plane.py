@@ -39,6 +39,9 @@ class PlaneDestination(Destination):
     def root(self) -> None:
         return None
 
+    def root_client(self) -> None:
+        return None
+
     def client(self) -> ApiClient:
         raise AssertionError("the test brings the client")
 

@@ -105,6 +105,14 @@ class SessionDestination:
         reader.session = self.session
         return reader
 
+    def root_client(self) -> ApiClient | None:
+        return ApiClient(
+            InProcessTransport(self.session.platform.server.handle),
+            cluster="root",
+            token=self.token,
+            user_agent=PROGRAM,
+        )
+
     def client(self) -> ApiClient:
         return ApiClient(
             InProcessTransport(self.session.platform.server.handle),

@@ -153,7 +153,7 @@ def test_an_internal_error_shows_how_to_get_a_traceback_instead_of_one() -> None
         ("status", "web", "--server", "https://x:y", "--token", "t", "--project", "p"),
         ("status", "web", "--server", "ftp://x", "--token", "t", "--project", "p"),
         ("status", "web", "--server", "https://", "--token", "t", "--project", "p"),
-        ("status", "web", "--server", "x/path", "--token", "t", "--project", "p"),
+        ("status", "web", "--server", "x?path", "--token", "t", "--project", "p"),
         ("status", "web", "--server", "x", "--token", "a\nb", "--project", "p"),
     ],
 )

@@ -46,6 +46,9 @@ class OneServer(Reach, Destination):
     def root(self) -> None:
         return None
 
+    def root_client(self) -> None:
+        return None
+
     def client(self) -> ApiClient:
         return connect.client_for(self.connection)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -270,7 +270,7 @@ def test_flags_come_before_variables_before_the_context_before_a_local_platform(
     variables: dict[str, str],
     expected: tuple[str, str, str],
 ) -> None:
-    paths = {
+    paths: dict[str, Callable[[str], str]] = {
         "kubeconfig": sources.kubeconfig,
         "KUBECONFIG": lambda name: sources.kubeconfig(name) if name else "",
         "token_file": sources.token_file,

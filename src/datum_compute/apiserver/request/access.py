@@ -65,8 +65,9 @@ class Authorizer(Protocol):
         ...
 
 
-_IMPERSONATION = ("impersonate-user", "impersonate-group", "impersonate-uid")
-"""Refused: if they were ignored, the request would run with the caller's own rights."""
+_IMPERSONATION = "impersonate-"
+"""Headers that begin with it are refused: if they were ignored, the request would run with the
+caller's own rights."""
 
 
 def token_hash(token: str) -> bytes:
@@ -74,7 +75,16 @@ def token_hash(token: str) -> bytes:
 
 
 def authenticate(headers: Mapping[str, str], users: Mapping[bytes, StoredUser]) -> RequestUser:
-    """The user whose token the request bears. Raises 401 for an unknown token."""
+    """The user whose token the request bears. Raises 401 for an unknown token, and 403 for a
+    request in the name of another user."""
+    user = _bearer(headers, users)
+    for name, value in headers.items():
+        if name.startswith(_IMPERSONATION):
+            raise errors.no_impersonation(user.name, value)
+    return user
+
+
+def _bearer(headers: Mapping[str, str], users: Mapping[bytes, StoredUser]) -> RequestUser:
     header = headers.get("authorization")
     if header is None:
         return ANONYMOUS
@@ -83,9 +93,6 @@ def authenticate(headers: Mapping[str, str], users: Mapping[bytes, StoredUser]) 
     row = users.get(token_hash(token.strip())) if scheme.lower() == "bearer" else None
     if row is None:
         raise errors.unauthorized()
-    for name in _IMPERSONATION:
-        if name in headers:
-            raise errors.no_impersonation(row.name, headers[name])
     return RequestUser(row.name, (*row.groups, AUTHENTICATED))
 
 

@@ -5,10 +5,10 @@ plane of a type, and covers all namespaces, as with a ClusterRoleBinding. ``*`` 
 resource means all of them. A grant is indexed when it is given, so that a request costs two
 lookups.
 
-Without a grant, members of ``system:masters`` may do everything, and every authenticated user
-may read discovery and review its own rights, as on a real server. Unauthenticated users may read
-health and version of the root plane alone: on other planes the answer would tell them whether a
-project of that name exists.
+Without a grant, members of ``system:masters`` may do everything. On the root plane everybody may
+read health and version, and every authenticated user may read discovery and review its own
+rights, as on a real server. On any other plane that needs a grant there: a user without one gets
+the same answer to every request, whether or not the plane exists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from datum_compute.apiserver.request.access import (
 )
 
 PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
-"""Health and version: on the root plane open to unauthenticated users."""
+"""Health and version: open to unauthenticated users of the root plane."""
 DISCOVERY_PATHS = ("/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*")
 """Open to every authenticated user."""
 SELF_REVIEWS = (
@@ -57,9 +57,22 @@ class Roles:
         granted = self._rules[user, plane] = tuple(rules)
         self._rights.setdefault(user, {})[plane] = _rights(granted)
 
+    def revoke(self, user: str, plane: str) -> None:
+        """Take back what was granted on this plane by its name."""
+        self._rules.pop((user, plane), None)
+        self._rights.get(user, {}).pop(plane, None)
+
     def allows(self, user: RequestUser, attributes: Attributes) -> bool:
         if MASTERS in user.groups:
             return True
+        planes = self._rights.get(user.name, _NO_PLANES)
+        rights = planes.get(attributes.plane)
+        if rights is None:
+            rights = planes.get(type_name(attributes.plane))
+        if rights is None:
+            if attributes.plane != ROOT.name:
+                return False
+            rights = _NO_RIGHTS
         if attributes.path:
             return attributes.verb == "get" and _may_read(user, attributes)
         right = (
@@ -68,10 +81,6 @@ class Roles:
             attributes.resource,
             attributes.subresource,
         )
-        planes = self._rights.get(user.name, _NO_PLANES)
-        rights = planes.get(attributes.plane)
-        if rights is None:
-            rights = planes.get(type_name(attributes.plane), _NO_RIGHTS)
         return (
             right in rights
             or (right in _SELF_REVIEWS and AUTHENTICATED in user.groups)

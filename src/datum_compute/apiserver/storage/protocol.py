@@ -229,6 +229,10 @@ class Store(Protocol):
         """Durable on return. A user of this name before loses its token."""
         ...
 
+    def remove_user(self, name: str) -> None:
+        """Durable on return. Its token is unknown from then on."""
+        ...
+
     async def wait_durable(self) -> None:
         """Return when all that is visible now is on disk. Raises StoreBroken if never."""
         ...

@@ -32,6 +32,8 @@ from datum_compute.env import Environment
 LOCATION_CLASS = "datum-managed"
 GRANT_SETTING = "local.datumapis.com/grant"
 """Annotation of the grant: the setting it was last written from."""
+PREPARED = "local.datumapis.com/prepared"
+"""Annotation of a project that gets a network, an entitlement and cities from this platform."""
 SERVED, NOT_SERVED = "Available", "LeftOut"
 """Reasons of a LocationBinding's condition that bootstrap writes; any other is left alone."""
 
@@ -132,14 +134,32 @@ async def ensure_location(client: Client, city: str) -> None:
 
 
 async def ensure_project(project_client: Client, env: Environment, settings: LocalSettings) -> None:
+    """The platform's own project."""
+    await _ensure_grant(project_client, settings)
+    await ensure_further_project(project_client, env, settings)
+
+
+async def ensure_further_project(
+    project_client: Client, env: Environment, settings: LocalSettings
+) -> None:
+    """What a project needs besides quota, which the grant policy gives to every new one."""
     network = manifest(networking.NETWORKS, "default", {"ipam": {"mode": "Auto"}})
     await ensure(project_client, networking.NETWORKS, network, "default")
-    await _ensure_grant(project_client, settings)
     await _ensure_entitlement(project_client, env)
     for city in settings.cities:
         await ensure_location(project_client, city)
         await _ensure_location_binding(project_client, env, city)
     await _withdraw_left_out(project_client, env, settings)
+
+
+async def prepared_projects(root_client: Client) -> list[str]:
+    """The projects that ask this platform for what its own has."""
+    page = await root_client.list(resourcemanager.PROJECTS)
+    return [
+        each.name
+        for each in page.items
+        if PREPARED in each.metadata.annotations and each.metadata.deletion_timestamp is None
+    ]
 
 
 async def _ensure_entitlement(project_client: Client, env: Environment) -> None:

@@ -7,6 +7,7 @@ kubectl reaches the same handler over the network.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,7 +23,7 @@ from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.server import ApiServer
 from datum_compute.apiserver.storage import open_store
-from datum_compute.apiserver.storage.protocol import Listener, Store
+from datum_compute.apiserver.storage.protocol import Listener, PlaneStore, Store, StoreEvent, Table
 from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
 from datum_compute.assembly.local.partitions import Partitions
@@ -30,13 +31,16 @@ from datum_compute.assembly.local.plane_fleets import CENTRE, PlaneFleets
 from datum_compute.assembly.local.provider_logs import ProviderLogs
 from datum_compute.assembly.local.standins import QUOTA, STAND_INS, StandIn
 from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.assembly.local.users import LocalUsers
 from datum_compute.assembly.local.verbs import LocalVerbs
 from datum_compute.assembly.process_groups import add_cell, add_management, add_provider
+from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 from datum_compute.providers.protocol import LogSource
 from datum_compute.providers.registry import ProviderContext
 from datum_compute.runtime.manager import Manager
@@ -46,6 +50,9 @@ from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.runtime.workqueue.start_limiter import StartLimiter
 
 ADMIN = "local-admin"
+_PROJECTS = resourcemanager.PROJECTS.group_resource
+
+_log = get_logger(__name__)
 
 STARTS_PER_TURN = 4
 """Reconciles that start before the loop serves the network again. While a thousand Instances
@@ -122,6 +129,7 @@ class LocalPlatform:
         self._registries: dict[str, MetricsRegistry] = {}
         self._logs = ProviderLogs(self.partitions)
         self._start_limiter = StartLimiter(STARTS_PER_TURN)
+        self._new_projects: asyncio.Queue[str] = asyncio.Queue()
 
     @property
     def server(self) -> ApiServer:
@@ -138,11 +146,16 @@ class LocalPlatform:
     @asynccontextmanager
     async def run(self, *, admin_token: str) -> AsyncIterator[LocalPlatform]:
         store = self._store = open_store(self.settings.storage, self.env, self._database)
-        for listener in self._listeners:
+        for listener in (*self._listeners, self._on_change):
             store.subscribe(listener)
         try:
+            users = LocalUsers(self.env, store, self._roles)
             verbs = LocalVerbs(
-                self.env, self.settings, lambda: sorted(store.planes), self.partitions
+                self.env,
+                self.settings,
+                lambda: sorted(store.planes),
+                self.partitions,
+                users,
             )
             self._server = ApiServer(
                 self.env,
@@ -164,6 +177,8 @@ class LocalPlatform:
             async with TaskGroup("local platform") as tasks:
                 server = tasks.start(self._server.run(), name="apiserver")
                 await self._bootstrap_planes()
+                users.restore()
+                preparation = tasks.start(self._prepare_new_projects(), name="new projects")
                 processes = {name: self._supervise(name, build) for name, build in self.processes()}
                 running = [tasks.start(each.run(), name=name) for name, each in processes.items()]
                 await self._bootstrap_project()
@@ -175,7 +190,7 @@ class LocalPlatform:
                 try:
                     yield self
                 finally:
-                    await tasks.stop(server, *running)
+                    await tasks.stop(server, preparation, *running)
         finally:
             self._server = None
             store.close()
@@ -253,6 +268,28 @@ class LocalPlatform:
     async def _bootstrap_project(self) -> None:
         project = PROJECT.plane(self.settings.project)
         await bootstrap.ensure_project(self.client(project, ADMIN), self.env, self.settings)
+        for name in await bootstrap.prepared_projects(self.client(ROOT.plane(), ADMIN)):
+            await self._prepare_project(name)
+
+    async def _prepare_project(self, name: str) -> None:
+        project_client = self.client(PROJECT.plane(name), ADMIN)
+        await bootstrap.ensure_further_project(project_client, self.env, self.settings)
+
+    def _on_change(self, plane: PlaneStore, table: Table, event: StoreEvent) -> None:
+        is_project = plane.name == ROOT.plane() and table.resource == _PROJECTS
+        if is_project and event.before is None and not event.deleted:
+            self._new_projects.put_nowait(event.after.name)
+
+    async def _prepare_new_projects(self) -> None:
+        """Give a project that asks for it what the platform's own has, apart from its quota."""
+        root_client = self.client(ROOT.plane(), ADMIN)
+        while True:
+            name = await self._new_projects.get()
+            try:
+                if name in await bootstrap.prepared_projects(root_client):
+                    await self._prepare_project(name)
+            except errors.ClientError as error:  # it is deleted already
+                _log.warning("project not prepared", project=name, error=str(error))
 
     async def _wait_usable(self) -> None:
         """Until the project's plane is ready and every cell answers the hub."""

@@ -4,9 +4,12 @@
 
     GET   status
     POST  cells/<cell>/disconnect    disconnect a cell from hub, root and projects
-    POST cells/<cell>/connect       reconnect it
+    POST  cells/<cell>/connect       reconnect it
+    GET   users                      every user's roles, by project
+    POST  users                      {"name", "project", "role"}: give a user a role
+    DELETE users/<user>              remove a user
 
-The verbs are idempotent.
+The verbs are idempotent. The token of a user is in the answer that creates it, and never again.
 """
 
 from __future__ import annotations
@@ -20,12 +23,34 @@ import msgspec
 
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.assembly.local.users import LocalUsers, UserRefused
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import Environment
 
 STATUS = "/local/v1/status"
 _CELL = re.compile(r"/local/v1/cells/([^/]+)/(disconnect|connect)")
+USERS = "/local/v1/users"
 JSON = {"content-type": "application/json"}
+_REASONS = {404: "NotFound", 422: "Invalid"}
+
+
+class _NewUser(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    project: str
+    role: str
+
+
+def _answer(status: int, value: Any) -> HttpResponse:
+    return HttpResponse(status, JSON, msgspec.json.encode(value))
+
+
+def _refusal(status: int, message: str) -> HttpResponse:
+    refusal = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
+    return _answer(status, {**refusal, "reason": _REASONS[status], "message": message})
+
+
+def _not_found() -> HttpResponse:
+    return HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found\n")
 
 
 class LocalVerbs:
@@ -37,32 +62,51 @@ class LocalVerbs:
         settings: LocalSettings,
         planes: Callable[[], list[str]],
         partitions: Partitions,
+        users: LocalUsers,
     ) -> None:
         self._env = env
         self._settings = settings
         self._partitions = partitions
         self._planes = planes
+        self._users = users
         self._started: datetime = env.now()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         if request.path == STATUS and request.method == "GET":
-            return HttpResponse(200, JSON, msgspec.json.encode(self._status()))
+            return _answer(200, self._status())
         cell = _CELL.fullmatch(request.path)
         if cell is not None and request.method == "POST":
             return self._move(cell[1], cell[2])
-        return HttpResponse(404, {"content-type": "text/plain"}, b"404 page not found\n")
+        if request.path == USERS or request.path.startswith(f"{USERS}/"):
+            return self._handle_users(request)
+        return _not_found()
+
+    def _handle_users(self, request: HttpRequest) -> HttpResponse:
+        if request.path == USERS and request.method == "GET":
+            return _answer(200, {"users": self._users.all()})
+        if request.path == USERS and request.method == "POST":
+            try:
+                wanted = msgspec.json.decode(request.body, type=_NewUser)
+                token = self._users.add(wanted.name, wanted.project, wanted.role)
+            except (msgspec.MsgspecError, UserRefused) as error:
+                return _refusal(422, str(error))
+            return _answer(201, {"name": wanted.name, "token": token})
+        if request.method == "DELETE":
+            name = request.path.removeprefix(f"{USERS}/")
+            if self._users.remove(name):
+                return _answer(200, {"name": name})
+            return _refusal(404, f'user "{name}" does not exist')
+        return _not_found()
 
     def _move(self, cell: str, verb: str) -> HttpResponse:
         if cell not in self._settings.cells:
             known = ", ".join(self._settings.cells)
-            message = f'cell "{cell}" does not exist; expected one of {known}'
-            refusal = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404}
-            return HttpResponse(404, JSON, msgspec.json.encode({**refusal, "message": message}))
+            return _refusal(404, f'cell "{cell}" does not exist; expected one of {known}')
         if verb == "disconnect":
             self._partitions.disconnect(cell)
         else:
             self._partitions.connect(cell)
-        return HttpResponse(200, JSON, msgspec.json.encode(self._status()))
+        return _answer(200, self._status())
 
     def _status(self) -> dict[str, Any]:
         return {

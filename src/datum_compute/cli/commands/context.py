@@ -78,8 +78,14 @@ def _list(context: Context) -> int:
         context.suggest(command("context", "add", "NAME", "--server", "URL", "--project", "NAME"))
         return 0
     rows = [
-        ("*" if v["current"] else "", v["name"], v["project"] or NONE, v["target"], v["credential"])
-        for v in views
+        (
+            "*" if each.name == found.current else "",
+            each.name,
+            each.project or NONE,
+            each.place,
+            each.credential,
+        )
+        for each in found.contexts.values()
     ]
     headers = not context.args.no_headers
     show(

@@ -84,11 +84,11 @@ class Invocation(NamedTuple):
                 return text
 
     def _repeated(self, words: tuple[str, ...]) -> list[str]:
-        if words[-1] == "--help":
+        if words[-1] == "--help" or (words[0] == "context" and words[1] != "show"):
             return []
         known: tuple[str, ...] = REPEATED_FLAGS
-        if words[0] == "local":  # local commands take no server, and only two of them a project
-            about_project = words[1] in ("up", "kubeconfig")
+        if words[0] == "local":  # local commands take no server, and only three of them a project
+            about_project = words[1] in ("up", "kubeconfig", "user")
             known = ("--data-dir", "--project") if about_project else ("--data-dir",)
         return [
             text

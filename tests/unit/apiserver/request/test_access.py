@@ -78,6 +78,22 @@ async def test_a_forbidden_response_names_the_missing_right() -> None:
         assert path["message"].startswith('forbidden: User "bob" cannot get path')
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/version", "/apis", "/api/v1"])
+async def test_a_user_without_rights_cannot_tell_whether_a_plane_exists(path: str) -> None:
+    async with widget_server() as caller:
+        caller.embedded.token("bob", ["developers"])
+        for headers in ({}, {"authorization": f"Bearer {caller.embedded.token('bob')}"}):
+            answers = [
+                await caller.embedded.server.handle(
+                    HttpRequest("GET", f"/clusters/{name}{path}", headers=headers)
+                )
+                for name in ("dfw", "xyz")
+            ]
+
+            assert [answer.status for answer in answers] == [403, 403]
+            assert answers[0].body == answers[1].body.replace(b"xyz", b"dfw")
+
+
 async def test_anonymous_callers_may_only_read_health_and_version() -> None:
     async with widget_server() as caller:
         handle = caller.embedded.server.handle
@@ -186,7 +202,7 @@ async def test_the_openapi_index_links_to_documents_of_the_same_plane() -> None:
 async def test_a_user_may_review_its_own_identity_and_rights() -> None:
     async with widget_server() as caller:
         caller.embedded.token("bob", ["developers"])
-        bob = Caller(caller.embedded, "cell/dfw", "bob")
+        bob = Caller(caller.embedded, "root", "bob")
         review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "widgets"}}}
         may_i = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 

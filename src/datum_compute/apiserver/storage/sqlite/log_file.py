@@ -156,6 +156,9 @@ class LogFile:
             (row.name, msgspec.json.encode(row.groups).decode(), row.token),
         )
 
+    def remove_user(self, name: str) -> None:
+        self._db.execute("DELETE FROM users WHERE name = ?", (name,))
+
     def delete(self, seqs: Sequence[int]) -> None:
         self._db.executemany("DELETE FROM log WHERE seq = ?", [(seq,) for seq in seqs])
 

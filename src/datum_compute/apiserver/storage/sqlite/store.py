@@ -255,6 +255,11 @@ class LogStore:
         self.users = {key: user for key, user in self.users.items() if user.name != name}
         self.users[token_hash] = StoredUser(name, row.groups)
 
+    def remove_user(self, name: str) -> None:
+        self._check()
+        self._transact("user", lambda: self._file.remove_user(name))
+        self.users = {key: user for key, user in self.users.items() if user.name != name}
+
     # Writing
 
     def open_batch(self) -> _Batch:

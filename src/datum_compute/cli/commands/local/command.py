@@ -1,4 +1,4 @@
-"""``local up|down|status|reset|cell|kubeconfig``: the whole platform on this machine."""
+"""``local up|down|status|reset|cell|kubeconfig|user``: the whole platform on this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 
 from datum_compute.api.planes import PLANE_TYPES
 from datum_compute.assembly.local.state import StateUnusable
+from datum_compute.assembly.local.users import ROLES
 from datum_compute.cli.arguments import OneOf, add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
@@ -14,6 +15,7 @@ from datum_compute.cli.render.output import add_output_flags
 from datum_compute.cli.target import local_state
 from datum_compute.providers.registry import AUTO, providers_of
 
+USER_ROLES = tuple(ROLES)
 RUNTIMES = (AUTO, *(provider.name for provider in providers_of("local")))
 
 
@@ -90,9 +92,41 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PLANE",
         help=f"{default} (default), {', '.join(others)} or {last}",
     )
-    for action in (up, down, status, reset, cell, kubeconfig):
+    user = add_action(
+        actions,
+        "user",
+        "Give a person a role in a project, list the people, or remove one",
+        (
+            "local user add ana --project demo --role editor",
+            "local user list",
+            "local user remove ana",
+        ),
+    )
+    user.add_argument(
+        "verb",
+        type=OneOf("add|list|remove", ("add", "list", "remove")),
+        metavar="add|list|remove",
+        help="the action",
+    )
+    user.add_argument("name", metavar="NAME", nargs="?", help="name of the user")
+    user.add_argument(
+        "--role",
+        type=OneOf("--role", USER_ROLES),
+        metavar="|".join(USER_ROLES),
+        help="what the user may do in the project: read, also change workloads, or also its access"
+        " and quota",
+    )
+    user.add_argument(
+        "--credential",
+        type=OneOf("--credential", ("token", "kubeconfig")),
+        default="token",
+        metavar="token|kubeconfig",
+        help="what add prints for a new user (default: token)",
+    )
+    add_output_flags(user)
+    for action in (up, down, status, reset, cell, kubeconfig, user):
         action.add_argument("--data-dir", metavar="DIR", help="state directory")
-    for action in (up, kubeconfig):
+    for action in (up, kubeconfig, user):
         action.add_argument("--project", help="the project (default: demo)")
 
 
@@ -104,7 +138,7 @@ def _runtime(text: str) -> str:
 
 
 def run(context: Context) -> int:
-    from datum_compute.cli.commands.local import control, down, up
+    from datum_compute.cli.commands.local import control, down, up, user
 
     actions = {
         "up": up.up,
@@ -113,6 +147,7 @@ def run(context: Context) -> int:
         "reset": down.reset,
         "cell": control.cell,
         "kubeconfig": control.print_kubeconfig,
+        "user": user.user,
     }
     try:
         return actions[context.args.action](context, local_state(context.env, context.args))

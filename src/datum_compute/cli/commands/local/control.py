@@ -18,7 +18,7 @@ from datum_compute.client import errors, kubeconfig
 from datum_compute.client.call import RawCall
 
 
-def _running(state: StateDirectory) -> tuple[RunningPlatform, LocalSettings]:
+def running_platform(state: StateDirectory) -> tuple[RunningPlatform, LocalSettings]:
     running, settings = state.running(), state.settings()
     if running is None or settings is None:
         raise CommandError(
@@ -33,12 +33,12 @@ def _running(state: StateDirectory) -> tuple[RunningPlatform, LocalSettings]:
 def cell(context: Context, state: StateDirectory) -> int:
     import asyncio
 
-    running, settings = _running(state)
+    running, settings = running_platform(state)
     city, verb = context.args.city.upper(), context.args.verb
     if city not in settings.cities:
         raise usage(f'CITY "{context.args.city}": expected one of {", ".join(settings.cities)}')
     path = f"/local/v1/cells/{city.lower()}/{verb}"
-    asyncio.run(_post(_connection(state, running), path, state.token() or ""))
+    asyncio.run(call(connection_to(state, running), "POST", path))
     if verb == "disconnect":
         context.say(f"{city} is disconnected from the control plane; its instances keep running.\n")
         context.say("Try:  " + context.command("local", "cell", "connect", city))
@@ -47,24 +47,31 @@ def cell(context: Context, state: StateDirectory) -> int:
     return 0
 
 
-async def _post(connection: kubeconfig.Connection, path: str, token: str) -> None:
+async def call(
+    connection: kubeconfig.Connection, method: str, path: str, body: Any = None
+) -> dict[str, Any]:
+    """One of the platform's own verbs."""
     from datum_compute.client.connect import transport_for
     from datum_compute.client.transport import HttpRequest
 
     transport = transport_for(connection)
-    headers = {"authorization": f"Bearer {token}", "accept": "application/json"}
+    headers = {"authorization": f"Bearer {connection.token}", "accept": "application/json"}
+    content = b"" if body is None else json.dumps(body).encode()
+    request = HttpRequest(method, path, headers=headers, body=content)
     try:
-        response = await transport.send(HttpRequest("POST", path, headers=headers), timeout=30)
+        response = await transport.send(request, timeout=30)
     finally:
         await transport.close()
-    if response.status != 200:
-        call = RawCall("post", path)
-        raise errors.error_for(response.status, response.body, call=call)
+    if response.status not in (200, 201):
+        failed = RawCall(method.lower(), path)
+        raise errors.error_for(response.status, response.body, call=failed)
+    answer: dict[str, Any] = json.loads(response.body)
+    return answer
 
 
 def status(context: Context, state: StateDirectory) -> int:
-    running, _ = _running(state)
-    reader = reader_for(_connection(state, running), cluster="local platform")
+    running, _ = running_platform(state)
+    reader = reader_for(connection_to(state, running), cluster="local platform")
     view = json.loads(reader.raw("/local/v1/status"))
     view["pid"], view["address"] = running.pid, running.address
     show(
@@ -88,7 +95,7 @@ def _city(view: dict[str, Any], city: str) -> str:
     return f"{city} (disconnected)" if city in view["disconnected"] else city
 
 
-def _connection(state: StateDirectory, running: RunningPlatform) -> kubeconfig.Connection:
+def connection_to(state: StateDirectory, running: RunningPlatform) -> kubeconfig.Connection:
     return kubeconfig.Connection(
         name="local platform",
         origin=running.address,
@@ -98,7 +105,7 @@ def _connection(state: StateDirectory, running: RunningPlatform) -> kubeconfig.C
 
 
 def print_kubeconfig(context: Context, state: StateDirectory) -> int:
-    running, settings = _running(state)
+    running, settings = running_platform(state)
     plane = context.args.plane or PROJECT.plane(context.args.project or settings.project)
     context.show(_kubeconfig(state, running, settings, plane).rstrip())
     return 0
@@ -116,15 +123,15 @@ def _kubeconfig(
     state: StateDirectory, running: RunningPlatform, settings: LocalSettings, plane: str
 ) -> str:
     return kubeconfig.render(
-        server=running.address + _plane_path(plane, settings),
-        ca_pem=_connection(state, running).ca_pem,
+        server=running.address + plane_path(plane, settings),
+        ca_pem=connection_to(state, running).ca_pem,
         token=state.token() or "",
         name=f"datum-{plane.replace('/', '-')}",
         user="local-admin",
     )
 
 
-def _plane_path(plane: str, settings: LocalSettings) -> str:
+def plane_path(plane: str, settings: LocalSettings) -> str:
     if planes.plane_type(plane) is PROJECT and is_project(planes.cluster_name(plane)):
         return planes.plane_prefix(plane)
     type_name, slash, name = plane.partition("/")

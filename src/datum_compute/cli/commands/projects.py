@@ -1,0 +1,156 @@
+"""``projects``: the projects of the platform, or a new one."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from datum_compute.cli.arguments import add_action, add_wait_flags
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.explain import states
+from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.names import is_project
+from datum_compute.cli.render.output import add_output_flags, age, count, show, table
+from datum_compute.cli.render.watch import Screen, present, table_lines
+from datum_compute.cli.tables import PROJECTS
+from datum_compute.client import errors
+
+if TYPE_CHECKING:
+    from datum_compute.client.client import ApiClient
+
+HEADER = ("NAME", "STATUS", "AGE")
+POLL_SECONDS = 0.25
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    listing = add_action(actions, "list", "List the projects", ("projects", "projects -o name"))
+    creating = add_action(
+        actions,
+        "create",
+        "Create a project and wait until it can be used",
+        ("projects create shop", "projects create lab --no-wait"),
+    )
+    creating.add_argument("name", metavar="NAME", help="name of the project")
+    add_wait_flags(creating)
+    for each in (listing, creating):
+        add_output_flags(each)
+
+
+def run(context: Context) -> int:
+    if context.args.action == "create":
+        return _create(context)
+    present(context, lambda: _read_screen(context))
+    return 0
+
+
+def _read_screen(context: Context) -> Screen:
+    root = context.target.root()
+    if root is None:
+        raise _no_projects()
+    views = [_view(context, each) for each in root.list(PROJECTS)]
+    views.sort(key=lambda each: str(each["name"]))
+    names = [f"project/{each['name']}" for each in views]
+    rows = [(each["name"], each["status"], each["age"]) for each in views]
+    text = table(HEADER, rows, headers=not context.args.no_headers)
+    return Screen(views, names, table_lines(text, (), ()), f"\n{count(len(views), 'project')}")
+
+
+def _no_projects() -> CommandError:
+    return CommandError(
+        "this server has no projects",
+        command("context", "show"),
+        exit_code=Exit.UNAVAILABLE,
+        code="NoProjects",
+    )
+
+
+def _view(context: Context, project: dict[str, Any]) -> dict[str, Any]:
+    metadata = project["metadata"]
+    ready = "Ready" if states.is_true(project, "Ready") else "Pending"
+    return {
+        "name": metadata["name"],
+        "status": "Deleting" if metadata.get("deletionTimestamp") else ready,
+        "age": age(metadata["creationTimestamp"], context.env.now()),
+        "object": project,
+    }
+
+
+def _create(context: Context) -> int:
+    name = context.args.name
+    if not is_project(name):
+        raise usage(f'NAME "{name}": expected at most 30 lower-case letters, digits and -')
+    runner = context.reach.runner()
+    try:
+        return runner.run(_create_and_wait(context, name))
+    finally:
+        runner.close()
+
+
+async def _create_and_wait(context: Context, name: str) -> int:
+    from datum_compute.cli.session import to_dict
+
+    root_client = context.target.root_client()
+    if root_client is None:
+        raise _no_projects()
+    try:
+        project = to_dict(await root_client.create(PROJECTS, await _body(context, root_client)))
+        if context.args.wait:
+            project = await _wait_ready(context, root_client, name)
+    except errors.AlreadyExists:
+        raise CommandError(
+            f'project "{name}" exists',
+            command("workloads", "--project", name),
+            exit_code=Exit.CONFLICT,
+            code="Conflict",
+        ) from None
+    finally:
+        await root_client.close()
+    context.say(f'Project "{name}" was created.')
+    context.suggest(command("cities", "--project", name), command("access", "--project", name))
+    if context.args.output not in ("table", "wide"):
+        show(context, _view(context, project), as_table=str, names=[f"project/{name}"])
+    return 0
+
+
+async def _body(context: Context, root_client: ApiClient) -> dict[str, Any]:
+    """The new project, with the owner of the current one."""
+    from datum_compute.assembly.local.bootstrap import PREPARED
+    from datum_compute.cli.session import to_dict
+
+    owner = {"kind": "Organization", "name": "local"}
+    try:
+        current = to_dict(await root_client.get(PROJECTS, context.target.project))
+        owner = current["spec"].get("ownerRef") or owner
+    except errors.NotFound:
+        pass
+    return {
+        "apiVersion": PROJECTS.api_version,
+        "kind": PROJECTS.kind,
+        "metadata": {"name": context.args.name, "annotations": {PREPARED: "true"}},
+        "spec": {"ownerRef": owner},
+    }
+
+
+async def _wait_ready(context: Context, root_client: ApiClient, name: str) -> dict[str, Any]:
+    """The project once its plane is ready."""
+    import asyncio
+
+    from datum_compute.cli.session import to_dict
+
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + context.args.timeout
+    while True:
+        project = to_dict(await root_client.get(PROJECTS, name))
+        if states.is_true(project, "Ready"):
+            return project
+        if loop.time() + POLL_SECONDS > deadline:
+            raise CommandError(
+                f'project "{name}" is not ready yet',
+                command("projects"),
+                exit_code=Exit.TIMED_OUT,
+                code="TimedOut",
+                retryable=True,
+            )
+        await asyncio.sleep(POLL_SECONDS)

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from datum_compute.api.planes import CELL, HUB, PROJECT, plane_type, split_plane, split_project_path
 from datum_compute.assembly.local import state_reader
-from datum_compute.cli import names, stored_contexts
+from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.explain.suggestions import AddFlag, Remark, command
 from datum_compute.cli.quick import connect
-from datum_compute.cli.stored_contexts import StoredContext
+from datum_compute.cli.targets import stored_contexts
+from datum_compute.cli.targets.stored_contexts import StoredContext
 from datum_compute.client import kubeconfig
 from datum_compute.client.auth.credentials import TokenFile, TokenSource, is_token
 from datum_compute.client.errors import CredentialFailed
@@ -290,7 +291,7 @@ def _from_plugin(env: Environment, args: Namespace, project: str) -> ProjectTarg
     token = _token_of_flags(args) or _token_of_environment(env)
     if token is None:
         # A local platform needs no helper.
-        from datum_compute.cli.credential_helper import HelperCredential
+        from datum_compute.cli.targets.credential_helper import HelperCredential
 
         token = GivenToken(HelperCredential(env), "DATUM_CREDENTIALS_HELPER")
     connection = Connection(name=project, origin=origin, token=token.token)

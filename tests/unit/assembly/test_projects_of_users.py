@@ -16,7 +16,10 @@ from datum_compute.api import planes
 from datum_compute.apiserver.http.connection import HttpServerConnection
 from datum_compute.apiserver.request.access import token_hash
 from datum_compute.apiserver.request.roles import Roles
+from datum_compute.assembly.local.partitions import Partitions
+from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.local.users import ROLES, LocalUsers, UserRefused
+from datum_compute.assembly.local.verbs import USERS, LocalVerbs
 from datum_compute.client.transport import HttpRequest
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import EmbeddedServer, embedded_server
@@ -90,9 +93,8 @@ async def two_projects() -> AsyncIterator[World]:
             token = users.add(name, project, "editor")
             assert token is not None
             tokens[name] = token
-        connections: set[HttpServerConnection] = set()
         server = await asyncio.get_running_loop().create_server(
-            lambda: HttpServerConnection(embedded.server.handle, connections, 30), "127.0.0.1", 0
+            lambda: HttpServerConnection(embedded.server.handle, 30), "127.0.0.1", 0
         )
         try:
             port = server.sockets[0].getsockname()[1]
@@ -336,6 +338,10 @@ async def test_no_request_of_another_project_s_user_is_answered_and_the_project_
                     token=own, body=chunked(trailer),
                 )  # fmt: skip
                 assert status == 403
+        for twice in (("ana", "ben"), ("ben", "ana")):
+            attempts += 1
+            both = [f"Authorization: Bearer {world.tokens[user]}" for user in twice]
+            assert (await world.send("GET", plane("shop") + LIST, *both))[0] >= 400
         for query in ("access_token", "token", "authorization"):
             attempts += 1
             target = f"{plane('shop')}{LIST}?{query}={world.tokens['ben']}"
@@ -441,6 +447,32 @@ async def test_roles_survive_a_restart_and_end_with_the_user() -> None:
         assert not world.users.remove("admin"), "users of the platform are not people"
 
 
+async def test_a_removed_user_sees_nothing_more_on_a_watch_that_is_open() -> None:
+    async with two_projects() as world:
+        reader, writer = await asyncio.open_connection("127.0.0.1", world.port)
+        lines = (
+            f"GET {plane('shop')}{LIST}?watch=true HTTP/1.1",
+            "Host: localhost",
+            "Connection: close",
+            f"Authorization: Bearer {world.tokens['ben']}",
+        )
+        writer.write("\r\n".join(lines).encode() + b"\r\n\r\n")
+        await reader.readuntil(b"web-2")
+        world.users.add("eve", "shop", "editor")
+
+        assert world.users.remove("ben")
+        await world.send(
+            "POST",
+            plane("shop") + LIST,
+            token=world.embedded.token(),
+            body=json.dumps(config_map("later", "x")).encode(),
+        )
+
+        async with asyncio.timeout(20):
+            assert b"later" not in await reader.read(), "the watch has ended"
+        writer.close()
+
+
 async def test_a_project_created_again_begins_without_members() -> None:
     async with two_projects() as world:
         await world.send("DELETE", f"{PROJECTS}/sho", token=world.embedded.token())
@@ -471,3 +503,35 @@ async def test_an_impossible_user_is_refused(
     async with two_projects() as world:
         with pytest.raises(UserRefused, match=message):
             world.users.add(name, project, role)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("POST", "", {"name": "eve", "project": "demo", "role": "viewer"}, 201),
+        ("POST", "", {"name": "eve", "project": "demo", "role": "owner"}, 422),
+        ("POST", "", {"name": "eve", "project": "demo", "role": "viewer", "groups": []}, 422),
+        ("POST", "", ["eve"], 422),
+        ("GET", "", None, 200),
+        ("DELETE", "/ana", None, 200),
+        ("DELETE", "/nosuch", None, 404),
+        ("DELETE", "", None, 404),
+        ("PUT", "/ana", None, 404),
+    ],
+)
+async def test_users_are_added_listed_and_removed_by_verbs_of_the_platform(
+    method: str, path: str, body: Any, status: int
+) -> None:
+    async with two_projects() as world:
+        env = world.embedded.env
+        verbs = LocalVerbs(env, LocalSettings(), list, Partitions(), world.users)
+        content = b"" if body is None else json.dumps(body).encode()
+
+        answer = await verbs.handle(HttpRequest(method, USERS + path, body=content))
+
+        assert answer.status == status
+        if status == 201:
+            world.tokens["eve"] = json.loads(answer.body)["token"]
+            assert (await world.call("eve", "GET", "demo", LIST))[0] == 200
+        if method == "GET":
+            assert b"token" not in answer.body

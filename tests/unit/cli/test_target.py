@@ -16,8 +16,8 @@ import yaml
 from datum_compute.api.planes import split_project_path
 from datum_compute.assembly.local.state import RunningPlatform, StateDirectory
 from datum_compute.cli.errors import CommandError
-from datum_compute.cli.stored_contexts import ContextFile, StoredContext, change, path_of
 from datum_compute.cli.target import ProjectTarget, find_target
+from datum_compute.cli.targets.stored_contexts import ContextFile, StoredContext, change, path_of
 from datum_compute.client.auth.credentials import ClientIdentity, credential_of
 from datum_compute.client.kubeconfig import render
 from datum_compute.client.retry import RetryPolicy
@@ -155,7 +155,7 @@ def test_the_project_is_the_one_that_is_named_else_that_of_the_server(
     ],
 )
 def test_a_project_is_refused_where_the_server_has_none(path: str) -> None:
-    with pytest.raises(CommandError, match=r'--project "demo": https://api.example.com/.* has no'):
+    with pytest.raises(CommandError, match=r'project "demo": https://api.example.com/.* has no'):
         found({**SERVER, "server": f"https://api.example.com{path}"})
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from datum_compute.cli.credential_helper import TOKEN_LIFETIME, HelperCredential
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import OtherProgram
+from datum_compute.cli.targets.credential_helper import TOKEN_LIFETIME, HelperCredential
 from datum_compute.client import errors
 from datum_compute.client.auth.credentials import ClientIdentity
 from datum_compute.client.transport import HttpRequest, HttpResponse

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 from datum_compute.env import Environment
 
+USER_ROLES = ("viewer", "editor", "admin")
+"""The roles of people in a project, each with the rights of those before it."""
+
 
 class RunningPlatform(NamedTuple):
     """The content of ``platform.json``, written by the running platform."""

@@ -24,6 +24,7 @@ from datum_compute.api.services import v1alpha1 as services
 from datum_compute.apiserver.request.access import PolicyRule, token_hash
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
+from datum_compute.assembly.local.state_reader import USER_ROLES
 from datum_compute.env import Environment
 
 _READ = ("get", "list", "watch")
@@ -90,7 +91,7 @@ def _admin() -> list[PolicyRule]:
     ]
 
 
-ROLES = {"viewer": tuple(_viewer()), "editor": tuple(_editor()), "admin": tuple(_admin())}
+ROLES = dict(zip(USER_ROLES, map(tuple, (_viewer(), _editor(), _admin())), strict=True))
 """What each role may do on the plane of a project."""
 
 
@@ -127,8 +128,8 @@ class LocalUsers:
         return sorted(found, key=lambda each: (each.user, each.project))
 
     def add(self, name: str, project: str, role: str) -> str | None:
-        """Give a user a role in a project, in place of an earlier one. The token of a new user;
-        None for one that has a token already. Raises UserRefused."""
+        """Give a user a role in a project, in place of an earlier one, whose watches end. The token
+        of a new user; None for one that has a token already. Raises UserRefused."""
         if re.fullmatch(DNS_SUBDOMAIN, name) is None or len(name) > MAX_NAME:
             raise UserRefused(
                 f'user "{name}": expected at most {MAX_NAME} lower-case letters, digits, - and .'
@@ -150,10 +151,13 @@ class LocalUsers:
         kept = [each for each in groups if each not in _groups_in(groups, project)]
         self._store.add_user(name, [*kept, f"compute-{role}:{project}:{uid}"], key)
         self._roles.grant(name, PROJECT.plane(project), ROLES[role])
+        if len(kept) != len(groups):
+            self._end_watches(project)
         return token
 
     def remove(self, name: str) -> bool:
-        """Remove a user with all roles; False if there is none of this name."""
+        """Remove a user with all roles; False if there is none of this name. Its watches end, and
+        with them all others of its projects: their clients watch again."""
         mine = [user for user in self._store.users.values() if user.name == name]
         memberships = [each for user in mine for each in _parsed(user.groups)]
         if not memberships:
@@ -161,7 +165,13 @@ class LocalUsers:
         self._store.remove_user(name)
         for _, project, _ in memberships:
             self._roles.revoke(name, PROJECT.plane(project))
+            self._end_watches(project)
         return True
+
+    def _end_watches(self, project: str) -> None:
+        plane = self._store.planes.get(PROJECT.plane(project))
+        if plane is not None:
+            plane.end_watches()
 
     def _uid(self, project: str) -> str | None:
         root = self._store.planes.get(ROOT.plane())

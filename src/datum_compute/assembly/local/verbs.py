@@ -44,9 +44,10 @@ def _answer(status: int, value: Any) -> HttpResponse:
     return HttpResponse(status, JSON, msgspec.json.encode(value))
 
 
-def _refusal(status: int, message: str) -> HttpResponse:
+def _refusal(status: int, message: str, name: str = "") -> HttpResponse:
     refusal = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": status}
-    return _answer(status, {**refusal, "reason": _REASONS[status], "message": message})
+    about = {"reason": _REASONS[status], "message": message, "details": {"name": name}}
+    return _answer(status, {**refusal, **about})
 
 
 def _not_found() -> HttpResponse:
@@ -95,13 +96,13 @@ class LocalVerbs:
             name = request.path.removeprefix(f"{USERS}/")
             if self._users.remove(name):
                 return _answer(200, {"name": name})
-            return _refusal(404, f'user "{name}" does not exist')
+            return _refusal(404, f'user "{name}" does not exist', name)
         return _not_found()
 
     def _move(self, cell: str, verb: str) -> HttpResponse:
         if cell not in self._settings.cells:
             known = ", ".join(self._settings.cells)
-            return _refusal(404, f'cell "{cell}" does not exist; expected one of {known}')
+            return _refusal(404, f'cell "{cell}" does not exist; expected one of {known}', cell)
         if verb == "disconnect":
             self._partitions.disconnect(cell)
         else:

@@ -6,14 +6,14 @@ import argparse
 import os
 from typing import Any
 
-from datum_compute.cli import stored_contexts
 from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain.suggestions import AddFlag, command
 from datum_compute.cli.names import is_name, is_project
 from datum_compute.cli.render.output import NONE, add_output_flags, show, table
-from datum_compute.cli.stored_contexts import ContextFile, StoredContext
+from datum_compute.cli.targets import stored_contexts
+from datum_compute.cli.targets.stored_contexts import ContextFile, StoredContext
 
 HEADER = ("CURRENT", "NAME", "PROJECT", "TARGET", "CREDENTIAL")
 

@@ -57,7 +57,7 @@ def test_a_protobuf_review_equals_its_json_form() -> None:
 async def test_the_server_responds_to_protobuf_reviews() -> None:
     async with widget_server() as caller:
         caller.embedded.token("bob", ["developers"])
-        bob = Caller(caller.embedded, "cell/dfw", "bob")
+        bob = Caller(caller.embedded, "root", "bob")
         body = envelope(field(2, about("list", "widgets", group="example.com")))
         path = f"{REVIEWS}/selfsubjectaccessreviews"
 

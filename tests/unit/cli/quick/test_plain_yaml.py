@@ -214,7 +214,7 @@ def test_a_kubeconfig_of_ours_loads_without_the_library(tmp_path: Path) -> None:
     program = (
         "import sys; from datum_compute.cli.quick.connect import load_kubeconfig\n"
         "from datum_compute.env import SystemEnvironment\n"
-        f"connection = load_kubeconfig({str(file)!r}, '', SystemEnvironment())\n"
+        f"connection = load_kubeconfig([{str(file)!r}], '', SystemEnvironment())\n"
         "print(connection.origin, 'yaml' in sys.modules)"
     )
 

@@ -6,7 +6,7 @@ import argparse
 
 from datum_compute.api.planes import PLANE_TYPES
 from datum_compute.assembly.local.state import StateUnusable
-from datum_compute.assembly.local.users import ROLES
+from datum_compute.assembly.local.state_reader import USER_ROLES
 from datum_compute.cli.arguments import OneOf, add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
@@ -15,7 +15,6 @@ from datum_compute.cli.render.output import add_output_flags
 from datum_compute.cli.target import local_state
 from datum_compute.providers.registry import AUTO, providers_of
 
-USER_ROLES = tuple(ROLES)
 RUNTIMES = (AUTO, *(provider.name for provider in providers_of("local")))
 
 

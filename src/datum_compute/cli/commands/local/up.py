@@ -19,6 +19,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.explain.suggestions import Remark, command
 from datum_compute.cli.names import is_project
+from datum_compute.cli.targets import stored_contexts
 from datum_compute.providers import registry
 
 RESERVED = frozenset({"HUB"})
@@ -170,3 +171,23 @@ def _print_ready(
         f"kubectl --kubeconfig {_typed(context, state.kubeconfig)} get instances",
     ]
     context.say("Try:  " + "\n      ".join(steps))
+    elsewhere = _other_target(context)
+    if elsewhere:
+        use = context.command("context", "add", "local", "--data-dir", str(state.path))
+        context.say(f"\nCommands use {elsewhere}, not this platform, unless --data-dir names it or")
+        context.say(
+            f"it is the current context:  {use} && {context.command('context', 'use', 'local')}"
+        )
+
+
+def _other_target(context: Context) -> str:
+    """What selects another platform for commands that name none; empty where nothing does."""
+    if context.env.variable("DATUM_API_HOST"):
+        return "DATUM_API_HOST"
+    try:
+        current = stored_contexts.current(context.env)
+    except CommandError:
+        return ""  # the next command says what is wrong with the file
+    if current is not None:
+        return "" if current.data_dir else f"context {current.name}"
+    return "KUBECONFIG" if stored_contexts.kubeconfig_files(context.env) else ""

@@ -24,7 +24,7 @@ from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.flow_control import SLICE_BYTES, FlowControl, Usage
 from datum_compute.apiserver.request.routes import ResourcePath
-from datum_compute.apiserver.storage.protocol import Store, StoreBroken
+from datum_compute.apiserver.storage.protocol import HistoryDamaged, Store, StoreBroken
 from datum_compute.apiserver.verbs import (
     admitted_writes,
     deletes,
@@ -104,6 +104,10 @@ class RequestHandler:
             return _counted(response, usage) if len(response.body) > SLICE_BYTES else response
         except errors.ApiError as error:
             return error.response()
+        except HistoryDamaged as error:
+            # Current objects are in memory and sound: the client lists them again.
+            _log.error("stored history is damaged", path=request.path, version=str(error))
+            return errors.expired(f"the history is damaged: {error}").response()
         except StoreBroken:
             return errors.unavailable("the store has failed; the server must restart").response()
         except Exception:  # noqa: BLE001 - our bug in one request must not end the others

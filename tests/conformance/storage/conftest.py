@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from datum_compute.apiserver.storage import find_engine
+from datum_compute.apiserver.storage.protocol import Engine
 from tests.support.apiserver.stores import ENGINES, OpenStore
 
 
@@ -12,6 +14,12 @@ def open_store(request: pytest.FixtureRequest) -> OpenStore:
     """How to open a store of each engine."""
     found: OpenStore = request.param
     return found
+
+
+@pytest.fixture(params=list(ENGINES))
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each engine by itself."""
+    return find_engine(request.param)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from datum_compute.apiserver.storage.sqlite.store import CompactionStep
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.in_process import InProcessTransport
@@ -93,7 +94,8 @@ def _small_server() -> Any:
 def _forget(embedded: EmbeddedServer) -> None:
     """Give up all history at once, as compaction does when its time has passed."""
     for plane in embedded.store.planes.values():
-        plane.compact(2**62, 10**9)
+        while plane.compacted < plane.committed:
+            plane.compact(2**62, CompactionStep(), 10**9)
 
 
 def _target(

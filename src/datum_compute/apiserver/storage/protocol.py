@@ -19,6 +19,11 @@ Fault points: ``store.before-commit`` and ``store.after-commit`` around the comm
 ``store.before-compaction`` and ``store.after-compaction`` around that of a compaction step,
 ``store.before-user`` and ``store.after-user`` around that of a user.
 
+A version is read from the file only when it is proved to be what was written: an engine keeps
+a checksum with every record, and enough beside them to notice that records are missing. What
+cannot be proved is never served: opening raises :class:`StoreDamaged`, and reading an old
+version raises :class:`HistoryDamaged`.
+
 ``tests/conformance/storage`` checks an engine against this contract.
 """
 
@@ -29,12 +34,71 @@ from typing import Any, Protocol
 
 import msgspec
 
+from datum_compute.env import Environment
+
 HISTORY_SECONDS = 300
 """How long a watch may be resumed: as long as etcd's customary compaction interval."""
+
+RECENT_SECONDS = 30
+"""History older than this is kept only while it is smaller than the current objects, or than
+``SMALL_HISTORY_BYTES``: so a file that was written much stays in proportion to its content."""
+
+SMALL_HISTORY_BYTES = 256 * 1024
+
+HISTORY_BYTES = 64 * 1024 * 1024
+"""The history of all planes together is never larger for long, however young it is. A guess:
+about 60,000 changes of small objects."""
 
 
 class StoreBroken(Exception):
     """A commit failed: the visible state is not what the disk holds. Open the store again."""
+
+
+class StoreRefused(Exception):
+    """The stored file is of no use to this program; the message names it and says why."""
+
+
+class HistoryDamaged(Exception):
+    """A version that only the history has is damaged; the message names it. The current objects
+    are not affected."""
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong with a stored file. What is not known is empty."""
+
+    plane: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    problem: str
+    remedy: str
+    """What a repair does about it."""
+
+    @property
+    def subject(self) -> str:
+        """What is damaged, in words: plane, resource (without its group) and object as far as they
+        are known."""
+        named = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        resource = self.resource.partition(".")[0]
+        parts = (f"plane {self.plane}" if self.plane else "", resource, named)
+        return " ".join(part for part in parts if part)
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.problem}" if self.subject else self.problem
+
+
+class StoreDamaged(StoreRefused):
+    """The stored file is not what was written. Nothing of it was used."""
+
+    def __init__(self, path: str, damages: Sequence[Damage]) -> None:
+        self.damages = tuple(damages)
+        shown = "; ".join(str(each) for each in self.damages[:NAMED_DAMAGES])
+        more = len(self.damages) - NAMED_DAMAGES
+        super().__init__(f"{path} is damaged: {shown}" + (f"; and {more} more" if more > 0 else ""))
+
+
+NAMED_DAMAGES = 3
+"""How many the message of :class:`StoreDamaged` names."""
 
 
 ObjectKey = tuple[str, str, str]
@@ -238,13 +302,48 @@ class Store(Protocol):
         ...
 
     def value(self, stored: StoredObject) -> bytes:
-        """The bytes of any version that the history still has."""
+        """The bytes of any version that the history still has. Raises HistoryDamaged."""
         ...
 
     def compact_step(self) -> bool:
-        """Drop some of the history older than ``HISTORY_SECONDS``. True while there is more."""
+        """Drop some of the history that is too old or too large, and return some of the free
+        space to the file system. True while there is more."""
         ...
 
     def close(self) -> None:
         """Close the file. What was not committed is lost, as in a crash."""
+        ...
+
+
+class Engine(Protocol):
+    """What the module of an engine offers, besides the stores it opens."""
+
+    def open_store(self, env: Environment, path: str) -> Store:
+        """The store at a path, created where nothing was ever stored. Raises StoreRefused."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether anything was ever stored at this path."""
+        ...
+
+    def check(self, path: str, *, is_backup: bool = False) -> list[Damage]:
+        """Everything that is wrong with the file, or with a backup. Changes nothing, and may run
+        beside an open store. Raises StoreRefused for a file that cannot be judged."""
+        ...
+
+    def repair(self, env: Environment, path: str, keep_in: str) -> list[Damage]:
+        """Copy the files as they are to the new directory ``keep_in``, then remedy every damage,
+        and return them. The store is not open. Each damaged object goes back to its last version
+        that can be proved, or is dropped; every other one stays. Raises StoreRefused."""
+        ...
+
+    def back_up(self, path: str, target: str) -> None:
+        """Write the committed state to one new file; may run beside an open store. Raises
+        StoreDamaged rather than copying damage, and FileExistsError."""
+        ...
+
+    def restore(self, env: Environment, path: str, source: str) -> None:
+        """Replace the state at ``path`` by that of a backup, all or nothing, under revisions
+        above every earlier one. The store is not open. Raises StoreRefused for a backup that is
+        damaged or none."""
         ...

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from datum_compute.apiserver.request import access
-from datum_compute.apiserver.storage.protocol import HISTORY_SECONDS, StoredObject
+from datum_compute.apiserver.storage.protocol import HISTORY_SECONDS, StoredObject, StoreRefused
 from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.stores import put, remove
@@ -90,7 +90,7 @@ async def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
 
-    with pytest.raises(RuntimeError, match="layout 99"):
+    with pytest.raises(StoreRefused, match="layout 99"):
         LogStore(SimulatedEnvironment(), path)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import apsw
 import msgspec
 import pytest
 
@@ -155,6 +157,22 @@ async def test_a_compacted_revision_is_reported_on_the_stream() -> None:
             assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
             assert event["object"]["code"] == 410
             assert await lines.next() is None
+
+
+async def test_a_damaged_version_is_answered_as_expired_and_never_served(tmp_path: Path) -> None:
+    async with widget_server(path=tmp_path / "state.db") as caller:
+        old = await caller.create("a")
+        await caller.patch("a", {"spec": {"size": 2}})
+        await caller.patch("a", {"spec": {"size": 3}})
+        with closing(apsw.Connection(str(tmp_path / "state.db"))) as db:
+            db.execute("UPDATE log SET value = replace(value, 'Widget', 'Gadget')")
+
+        query = {"watch": "true", "resourceVersion": revision(old)}
+        code, watched = await caller.call("GET", WIDGETS_PATH, query=query)
+        _, listed = await caller.call("GET", WIDGETS_PATH)
+
+        assert (code, watched["reason"]) == (410, "Expired")
+        assert [each["kind"] for each in listed["items"]] == ["Widget"]
 
 
 async def test_history_is_kept_for_five_minutes() -> None:

@@ -1,9 +1,12 @@
 """The engine on SQLite: all planes in memory to read, on one log file to keep.
 
 :mod:`.store` (memory, batches, delivery) is built over :mod:`.table` (one resource in memory)
-and :mod:`.log_file` (the file).
+and :mod:`.log_file` (the file, with :mod:`.checksums` and :mod:`.head_file`).
+:mod:`.inspection` finds what is damaged, and :mod:`.rebuild` repairs, backs up and restores.
 """
 
+from datum_compute.apiserver.storage.sqlite.inspection import check
+from datum_compute.apiserver.storage.sqlite.rebuild import back_up, exists, repair, restore
 from datum_compute.apiserver.storage.sqlite.store import LogStore as open_store
 
-__all__ = ["open_store"]
+__all__ = ["back_up", "check", "exists", "open_store", "repair", "restore"]

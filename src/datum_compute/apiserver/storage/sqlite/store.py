@@ -6,6 +6,8 @@ one transaction with one sync, then wakes the requests that wait in
 
 Superseded versions keep their labels in memory, for watches that select on them, but not their
 bytes; :meth:`LogStore.value` reads those back from the log.
+
+History goes when it is too old, and sooner when it is too large: :meth:`LogStore.compact_step`.
 """
 
 from __future__ import annotations
@@ -16,22 +18,34 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from datum_compute.apiserver.storage.protocol import (
+    HISTORY_BYTES,
     HISTORY_SECONDS,
+    RECENT_SECONDS,
+    SMALL_HISTORY_BYTES,
+    HistoryDamaged,
     Listener,
     ObjectKey,
     Sink,
     StoreBroken,
+    StoreDamaged,
     StoredObject,
     StoredUser,
     StoreEvent,
+    StoreRefused,
 )
+from datum_compute.apiserver.storage.sqlite import inspection
+from datum_compute.apiserver.storage.sqlite.checksums import row_checksum
 from datum_compute.apiserver.storage.sqlite.log_file import (
     DELETE,
     PUT,
+    UNREADABLE,
+    FileDamaged,
     LogFile,
     LogRow,
     PlaneRow,
+    Tally,
     UserRow,
+    first_revision,
 )
 from datum_compute.apiserver.storage.sqlite.table import LogTable, build_stored, load_stored
 from datum_compute.env import Environment
@@ -40,9 +54,11 @@ from datum_compute.log import get_logger
 COMPACTION_ROWS = 256
 """Rows deleted per transaction, so that no write waits long behind a compaction. A guess."""
 
-_REVISIONS_PER_SECOND = 100_000
-"""A new plane's revisions start at the clock in these units. No plane can write this fast,
-so a plane or file that is created again starts above all its earlier revisions."""
+COMPACTION_BYTES = 8 * 1024 * 1024
+"""Bytes of objects deleted per transaction: SQLite reads every page of a value to free it."""
+
+VACUUM_PAGES = 512
+"""Free pages taken out of the file per transaction. A guess."""
 
 _log = get_logger(__name__)
 
@@ -60,8 +76,13 @@ class LogPlane:
         self.uids: dict[str, ObjectKey] = {}
         self.dependents: dict[str, dict[ObjectKey, None]] = {}
         """By the uid of the owner."""
+        self.tally = Tally()
+        """Of the rows on the file; those of the open batch are not in it yet."""
+        self.history_bytes = 0
+        """Of versions that are not current and still in the history."""
         self._store = store
-        self._log: deque[tuple[LogTable, StoreEvent]] = deque()
+        self._log: deque[tuple[LogTable, StoreEvent, int]] = deque()
+        """Each change, and the bytes that go when it leaves the history."""
 
     def table(self, resource: str) -> LogTable:
         table = self.tables.get(resource)
@@ -111,28 +132,30 @@ class LogPlane:
 
     def _record(self, resource: str, event: StoreEvent, kind: int, batch: _Batch) -> None:
         table = self.table(resource)
-        self.apply(table, event)
         after = event.after
-        batch.rows.append(
-            (
-                after.handle,
-                self.id,
-                after.revision,
-                table.resource,
-                after.namespace,
-                after.name,
-                kind,
-                batch.time,
-                after.raw,
-            )
+        self.apply(table, event, len(after.raw))
+        row = (
+            after.handle,
+            self.id,
+            after.revision,
+            table.resource,
+            after.namespace,
+            after.name,
+            kind,
+            batch.time,
+            after.raw,
         )
+        batch.rows.append((*row, row_checksum(self.name, *row)))
         batch.events.append((self, table, event))
         batch.planes[self.name] = self
         for listener in self._store.listeners:
             listener(self, table, event)
 
-    def apply(self, table: LogTable, event: StoreEvent, *, recorded: bool = True) -> None:
-        """Apply a change to memory: rows, indexes and, if ``recorded``, history."""
+    def apply(
+        self, table: LogTable, event: StoreEvent, size: int, *, recorded: bool = True
+    ) -> None:
+        """Apply a change to memory: rows, indexes and, if ``recorded``, history. ``size`` is that
+        of the new version; the version before it still has its bytes."""
         before, after = event.before, event.after
         key = (table.resource, after.namespace, after.name)
         if event.deleted:
@@ -152,38 +175,49 @@ class LogPlane:
         if after.owners and not event.deleted:
             for owner in after.owners:
                 self.dependents.setdefault(owner.uid, {})[key] = None
+        superseded = len(before.raw) if before is not None else 0
+        self._store.live_bytes += (0 if event.deleted else size) - superseded
         if recorded:
+            past = superseded + (size if event.deleted else 0)
+            self.history_bytes += past
+            self._store.history_bytes += past
             table.history.append(event)
-            self._log.append((table, event))
+            self._log.append((table, event, past))
 
-    def compact(self, before_time: int, limit: int) -> list[int]:
-        """Drop the oldest history up to this time. Returns the rows that nothing refers to any
-        more."""
+    def compact(self, before_time: int, step: CompactionStep, most_bytes: int) -> None:
+        """Drop the oldest history up to this time, and about this many bytes at most."""
         freed: list[int] = []
-        while self._log and len(freed) < limit:
-            table, event = self._log[0]
+        enough = step.bytes + most_bytes
+        while self._log and step.has_room(len(freed)) and step.bytes < enough:
+            table, event, past = self._log[0]
             if event.time > before_time or event.revision > self.committed:
                 break
             self._log.popleft()
             table.history.popleft()
             self.compacted = event.revision
+            step.planes[self.name] = self
+            step.bytes += past
+            self.history_bytes -= past
+            self._store.history_bytes -= past
             if event.before is not None:
                 freed.append(event.before.handle)
             if event.deleted:
                 freed.append(event.after.handle)
-        return freed
+        self.tally.remove(freed)
+        step.rows += freed
 
     def all_handles(self) -> list[int]:
         """Every row of this plane on the file."""
         handles = {s.handle for table in self.tables.values() for s in table.in_order(None)}
-        for _, event in self._log:
+        for _, event, _ in self._log:
             handles.add(event.after.handle)
             if event.before is not None:
                 handles.add(event.before.handle)
         return sorted(handles)
 
     def to_row(self) -> PlaneRow:
-        return PlaneRow(self.name, self.id, self.revision, self.compacted)
+        """What the file has of this plane once the open batch is committed."""
+        return PlaneRow(self.name, self.id, self.revision, self.compacted, self.tally)
 
     def end_watches(self) -> None:
         for table in self.tables.values():
@@ -202,6 +236,20 @@ class _Batch:
         self.waiters: list[asyncio.Future[None]] = []
 
 
+class CompactionStep:
+    """What one transaction of a compaction removes."""
+
+    __slots__ = ("bytes", "planes", "rows")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.planes: dict[str, LogPlane] = {}
+        self.rows: list[int] = []
+
+    def has_room(self, more: int = 0) -> bool:
+        return len(self.rows) + more < COMPACTION_ROWS and self.bytes < COMPACTION_BYTES
+
+
 class LogStore:
     """One file, many planes, one batch at a time."""
 
@@ -217,8 +265,25 @@ class LogStore:
         self._retired: dict[str, int] = {}  # last revisions of dropped planes
         self._next_plane = 1
         self._seq = 0
-        self._file = LogFile(path)
-        self._load()
+        self.live_bytes = 0
+        """Of all current objects."""
+        self.history_bytes = 0
+        """Of all versions that are not current."""
+        self._relief: asyncio.Handle | None = None
+        try:
+            self._file = LogFile(path)
+            try:
+                self._load()
+            except BaseException:
+                self._file.close()
+                raise
+        except StoreRefused:
+            raise
+        except Exception as error:
+            inspection.raise_for_resources(path, error)
+            if damages := inspection.check(path):
+                raise StoreDamaged(path, damages) from error
+            raise
 
     def subscribe(self, listener: Listener) -> None:
         self.listeners.append(listener)
@@ -231,8 +296,7 @@ class LogStore:
     def open_plane(self, name: str) -> LogPlane:
         plane = self.planes.get(name)
         if plane is None:
-            start = int(self._env.now().timestamp() * _REVISIONS_PER_SECOND)
-            start = max(start, self._retired.pop(name, 0))
+            start = max(first_revision(self._env.now()), self._retired.pop(name, 0))
             plane = LogPlane(self, PlaneRow(name, self._next_plane, start, start))
             self._next_plane += 1
             self.planes[name] = plane
@@ -282,7 +346,14 @@ class LogStore:
         self._check()
 
     def value(self, stored: StoredObject) -> bytes:
-        return stored.raw or self._file.value(stored.handle)
+        if stored.raw:
+            return stored.raw
+        try:
+            return self._file.value(stored.handle)
+        except UNREADABLE as error:
+            raise HistoryDamaged(
+                f"{stored.namespace}/{stored.name} at revision {stored.revision}"
+            ) from error
 
     def _commit(self) -> None:
         batch = self._batch
@@ -296,9 +367,24 @@ class LogStore:
             if not waiter.done():  # the request may have been cancelled
                 waiter.set_result(None)
         _deliver(batch)
+        if self.history_bytes > HISTORY_BYTES and self._relief is None:
+            self._relief = asyncio.get_running_loop().call_soon(self._relieve)
+
+    def _relieve(self) -> None:
+        """Compact one step without waiting for the next compaction: the disk may be filling."""
+        self._relief = None
+        if self.broken is None:
+            self.compact_step()
 
     def _append(self, batch: _Batch) -> None:
         self._file.append(batch.rows)
+        for plane, table, event in batch.events:
+            plane.tally.add(
+                event.after.handle,
+                table.resource,
+                created=event.before is None,
+                deleted=event.deleted,
+            )
         self._file.put_planes([*batch.dropped, *(each.to_row() for each in batch.planes.values())])
 
     def _transact(self, purpose: str, write: Callable[[], None]) -> None:
@@ -334,40 +420,52 @@ class LogStore:
 
     # Compaction
 
-    def _drop_history(self, handles: Sequence[int], planes: Sequence[PlaneRow]) -> None:
-        self._file.delete(handles)
-        self._file.put_planes(planes)
-
     def compact_step(self) -> bool:
         self._check()
-        horizon = self._now() - HISTORY_SECONDS * 1000
-        freed: list[int] = []
-        touched: list[LogPlane] = []
-        for plane in self.planes.values():
-            mark = plane.compacted
-            freed += plane.compact(horizon, COMPACTION_ROWS - len(freed))
-            if plane.compacted != mark:
-                touched.append(plane)
-            if len(freed) >= COMPACTION_ROWS:
-                break
+        step = CompactionStep()
+        self._drop_history(step)
         # Rows of a dropped plane may still wait in the open batch to be written.
-        while self._garbage and self._batch is None and len(freed) < COMPACTION_ROWS:
-            freed.append(self._garbage.popleft())
-        if not freed and not touched:
+        while self._garbage and self._batch is None and step.has_room():
+            step.rows.append(self._garbage.popleft())
+        free = self._file.free_pages()
+        if not step.rows and not step.planes and not free:
             return False
         # Only what is committed: the open batch has not been written yet.
         planes = [
-            PlaneRow(plane.name, plane.id, plane.committed, plane.compacted) for plane in touched
+            PlaneRow(plane.name, plane.id, plane.committed, plane.compacted, plane.tally)
+            for plane in step.planes.values()
         ]
-        self._transact("compaction", lambda: self._drop_history(freed, planes))
-        self._file.shrink(COMPACTION_ROWS)
-        return len(freed) >= COMPACTION_ROWS
+
+        def remove() -> None:
+            self._file.delete(step.rows)
+            self._file.put_planes(planes)
+            self._file.shrink(min(self._file.free_pages(), VACUUM_PAGES))
+
+        self._transact("compaction", remove)
+        if not step.has_room() or self._file.free_pages():
+            return True
+        self._file.truncate_wal()
+        return False
+
+    def _drop_history(self, step: CompactionStep) -> None:
+        """All that is too old; then, of the planes with the most history, what is not recent
+        while it outweighs the current objects, and whatever its age what is too much."""
+        now = self._now()
+        for plane in self.planes.values():
+            plane.compact(now - HISTORY_SECONDS * 1000, step, COMPACTION_BYTES)
+        small = max(SMALL_HISTORY_BYTES, self.live_bytes)
+        for until, allowed in ((now - RECENT_SECONDS * 1000, small), (now, HISTORY_BYTES)):
+            for plane in sorted(self.planes.values(), key=lambda each: -each.history_bytes):
+                if (excess := self.history_bytes - allowed) <= 0:
+                    break
+                plane.compact(until, step, excess)
 
     # Opening and closing
 
     def _load(self) -> None:
         by_id: dict[int, LogPlane] = {}
-        for row in self._file.planes():
+        rows = self._file.planes()
+        for row in rows:
             if row.id == 0:
                 self._retired[row.name] = row.revision
                 continue
@@ -375,17 +473,28 @@ class LogStore:
             self._next_plane = max(self._next_plane, row.id + 1)
         for user in self._file.users():
             self.users[user.token] = StoredUser(user.name, user.groups)
+        stored = {plane.id: row for row in rows if (plane := self.planes.get(row.name))}
+        reached = {row.id: row.compacted for row in stored.values()}
+        self._seq = self._file.last_seq
         for entry in self._file.rows():
-            self._seq = entry.seq
             plane = by_id.get(entry.plane)
             if plane is None:
                 self._garbage.append(entry.seq)
                 # An id is not used again while rows of a dropped plane have it.
                 self._next_plane = max(self._next_plane, entry.plane + 1)
-            else:
-                _replay(plane, entry)
+                continue
+            if entry.revision > plane.compacted:
+                reached[entry.plane] += 1
+                if entry.revision != reached[entry.plane]:
+                    raise FileDamaged(f"revision {reached[entry.plane]} of plane {plane.name}")
+            _replay(plane, entry)
+        for number, row in stored.items():
+            if (by_id[number].tally, reached[number]) != (row.tally, row.revision):
+                raise FileDamaged(f"rows of plane {row.name}")
 
     def close(self) -> None:
+        if self._relief is not None:
+            self._relief.cancel()
         for plane in self.planes.values():
             plane.end_watches()
         self._file.close()
@@ -397,7 +506,11 @@ def _replay(plane: LogPlane, entry: LogRow) -> None:
     before = table.get(entry.namespace, entry.name)
     after = load_stored(entry.seq, entry.revision, entry.value, kept=not deleted)
     event = StoreEvent(entry.revision, before, after, deleted, entry.time)
-    plane.apply(table, event, recorded=entry.revision > plane.compacted)
+    recorded = entry.revision > plane.compacted
+    if deleted and before is None:
+        raise FileDamaged(f"row {entry.seq} deletes what does not exist")
+    plane.apply(table, event, len(entry.value), recorded=recorded)
+    plane.tally.add(entry.seq, entry.resource, created=before is None, deleted=deleted)
     if before is not None:
         before.raw = b""
 

@@ -18,14 +18,17 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS
 from datum_compute.api.services import v1alpha1 as services
+from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
 from datum_compute.cli.context import Destination, Reach, Streams
 from datum_compute.cli.history.entries import NAME_PREFIX
@@ -301,6 +304,21 @@ def beside_a_local_platform(ledger: ErrorTranscript) -> None:
     holder.let_go()
     _ends_without_a_word(ledger, state)
     _finds_its_port_taken(ledger)
+    _stored_state(ledger, state)
+
+
+def _stored_state(ledger: ErrorTranscript, state: StateDirectory) -> None:
+    where = f"--data-dir {state.path}"
+    ledger.run(f"local backup {ledger.directory}/backup {where}")
+    ledger.run(f"local restore {ledger.directory}/nothing {where}")
+    with state.hold():
+        ledger.run(f"local repair --yes {where}")
+    LogStore(SimulatedEnvironment(), str(state.database)).close()
+    ledger.run(f"local backup {ledger.directory}/odd.yaml {where}")
+    ledger.run(f"local restore {ledger.directory}/odd.yaml --yes {where}")
+    with closing(apsw.Connection(str(state.database))) as db:
+        db.execute("PRAGMA user_version = 9")
+    ledger.run(f"local check {where}")
 
 
 @contextmanager

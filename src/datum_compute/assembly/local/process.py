@@ -23,6 +23,7 @@ from pathlib import Path
 
 import datum_compute
 from datum_compute.apiserver.http.listener import serve
+from datum_compute.apiserver.storage.protocol import StoreDamaged, StoreRefused
 from datum_compute.assembly import event_loop
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.platform import LocalPlatform
@@ -50,6 +51,8 @@ class StartOutcome(StrEnum):
     HELD = "Held"
     """Another process holds the state directory."""
     PORT_TAKEN = "PortTaken"
+    DAMAGED = "Damaged"
+    """The stored file is not what was written."""
     FAILED = "Failed"
 
 
@@ -139,6 +142,10 @@ def _failure_report(error: Exception, settings: LocalSettings) -> StartReport:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         message = f"port {settings.port} is taken by another process"
         return StartReport(StartOutcome.PORT_TAKEN, message)
+    if isinstance(error, StoreDamaged):
+        return StartReport(StartOutcome.DAMAGED, str(error))
+    if isinstance(error, StoreRefused):
+        return StartReport(StartOutcome.FAILED, str(error))
     if isinstance(error, OSError) and error.filename:
         return StartReport(StartOutcome.FAILED, f"{error.filename}: {error.strerror}")
     return StartReport(StartOutcome.FAILED, f"{type(error).__name__}: {error}")

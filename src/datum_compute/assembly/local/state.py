@@ -4,6 +4,8 @@
 
     settings.json    the settings of the first `local up`; later ones keep them
     state.db         every plane, on one SQLite file
+    state.db-head    the last acknowledged commit; it is there once anything was stored
+    damaged-…        what a repair replaced, one directory each
     ca.crt ca.key server.crt server.key
     disconnected.json  disconnected cells; they stay so after a restart
     token            the token of local-admin, 0600; the server keeps only its hash
@@ -22,8 +24,10 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +56,7 @@ _FILES = (
     "state.db",
     "state.db-wal",
     "state.db-shm",
+    "state.db-head",
     "settings.json",
     "disconnected.json",
     "platform.json",
@@ -64,6 +69,9 @@ _FILES = (
     "server.key",
 )
 """Every file of a platform except the lock."""
+
+_DAMAGED = "damaged-"
+"""How the directories begin that hold what a repair replaced."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +212,12 @@ class StateDirectory(state_reader.StateReader):
             for name in _FILES:
                 self._remove(name)
                 self._remove(f".{name}.new")
+            for copy in self.path.glob(f"{_DAMAGED}*"):
+                shutil.rmtree(copy)
+
+    def kept_damage(self, now: datetime) -> Path:
+        """The directory for what a repair at this time replaces."""
+        return self.path / f"{_DAMAGED}{now:%Y%m%dT%H%M%SZ}"
 
     def announce(self, running: RunningPlatform) -> None:
         self._write("platform.json", running._asdict())

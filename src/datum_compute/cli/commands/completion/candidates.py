@@ -150,7 +150,8 @@ def _below(
     given = _count_positionals(after, valued)
     expected = [action for action in parser.arguments if not action.option_strings]
     if given < len(expected):
-        return _values(expected[given], source), NO_FILES
+        bits = FILES if expected[given].dest == "file" else NO_FILES
+        return _values(expected[given], source), bits
     return [], NO_FILES
 
 

@@ -1,4 +1,4 @@
-"""``local up|down|status|reset|cell|kubeconfig|user``: the whole platform on this machine."""
+"""``local``: the whole platform on this machine."""
 
 from __future__ import annotations
 
@@ -123,7 +123,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="what add prints for a new user (default: token)",
     )
     add_output_flags(user)
-    for action in (up, down, status, reset, cell, kubeconfig, user):
+    check = add_action(
+        actions,
+        "check",
+        "Check the stored state for damage, and change nothing",
+        ("local check", "local check -o json"),
+    )
+    add_output_flags(check)
+    repair = add_action(
+        actions,
+        "repair",
+        "Copy damaged state aside, then roll back or drop what is damaged",
+        ("local repair", "local repair --yes"),
+    )
+    backup = add_action(
+        actions,
+        "backup",
+        "Write every object to a new file, while the platform runs or not",
+        ("local backup monday.backup", "local backup ./state.backup --data-dir ./state"),
+    )
+    backup.add_argument("file", metavar="FILE", help="the file to write")
+    restore = add_action(
+        actions,
+        "restore",
+        "Replace every object by those of a backup",
+        ("local restore monday.backup", "local restore monday.backup --yes"),
+    )
+    restore.add_argument("file", metavar="FILE", help="a file that local backup wrote")
+    for action in (repair, restore):
+        action.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    every = (up, down, status, reset, cell, kubeconfig, user, check, repair, backup, restore)
+    for action in every:
         action.add_argument("--data-dir", metavar="DIR", help="state directory")
     for action in (up, kubeconfig, user):
         action.add_argument("--project", help="the project (default: demo)")
@@ -137,7 +167,7 @@ def _runtime(text: str) -> str:
 
 
 def run(context: Context) -> int:
-    from datum_compute.cli.commands.local import control, down, up, user
+    from datum_compute.cli.commands.local import control, down, storage, up, user
 
     actions = {
         "up": up.up,
@@ -147,6 +177,10 @@ def run(context: Context) -> int:
         "cell": control.cell,
         "kubeconfig": control.print_kubeconfig,
         "user": user.user,
+        "check": storage.check,
+        "repair": storage.repair,
+        "backup": storage.back_up,
+        "restore": storage.restore,
     }
     try:
         return actions[context.args.action](context, local_state(context.env, context.args))

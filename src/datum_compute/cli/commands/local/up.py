@@ -17,7 +17,7 @@ from datum_compute.cli.commands.local.control import store_kubeconfig
 from datum_compute.cli.commands.local.paths import abbreviate_home
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, usage
-from datum_compute.cli.explain.suggestions import Remark, command
+from datum_compute.cli.explain.suggestions import Remark, Suggestion, command
 from datum_compute.cli.names import is_project
 from datum_compute.cli.targets import stored_contexts
 from datum_compute.providers import registry
@@ -80,12 +80,17 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
             )
             context.say("Stopped.")
     except process.StartFailed as error:
-        taken = error.report.outcome is process.StartOutcome.PORT_TAKEN
+        outcome, message = error.report.outcome, f"the platform did not start: {error}"
+        if outcome is process.StartOutcome.DAMAGED:
+            next_steps: tuple[Suggestion, ...] = (command("local", "check"),)
+        else:
+            message += "; its state is kept, and the next start goes on from there"
+            taken = outcome is process.StartOutcome.PORT_TAKEN
+            see = command("local", "up", "--port", "N") if taken else Remark(f"see {state.log}")
+            next_steps = see, command("local", "reset")
         raise CommandError(
-            f"the platform did not start: {error}; its state is kept, and the next start goes on"
-            " from there",
-            command("local", "up", "--port", "N") if taken else Remark(f"see {state.log}"),
-            command("local", "reset"),
+            message,
+            *next_steps,
             code="StartFailed",
         ) from error
     return 0

@@ -314,6 +314,18 @@ def test_removing_a_city_is_counted_and_asked_for(flags: str) -> None:
         assert live["spec"]["placements"][0]["cityCodes"] == [flags[-3:].replace("lhr", "DFW")]
 
 
+def test_a_plan_that_replaces_a_city_says_that_it_leaves_a_gap() -> None:
+    with cli_session("DFW", "IAD", "LHR") as here:
+        here.run("deploy api --image=a/api:1 --city=DFW,LHR --no-wait")
+        gap = (
+            "This does not wait until IAD serves: to have no gap, add IAD first, and remove LHR in "
+            "a second deploy."
+        )
+        assert gap in here.run("deploy api --city=DFW,IAD --dry-run").err
+        for whole in ("--add-city=IAD", "--remove-city=LHR"):
+            assert "gap" not in here.run(f"deploy api {whole} --dry-run").err
+
+
 def test_removing_a_placement_by_file_is_counted_and_asked_for() -> None:
     body = manifest("api")
     first = body["spec"]["placements"][0]

@@ -115,6 +115,20 @@ def removal_lines(planned: Json, live: Json) -> list[str]:
     ]
 
 
+def gap_lines(planned: Json, live: Json) -> list[str]:
+    """That removed cities go before added ones serve, if a change does both."""
+    after = {key: city for key, city, _ in _deployments(planned)}
+    before = {key: city for key, city, _ in _deployments(live)}
+    added = ", ".join(city for key, city in after.items() if key not in before)
+    removed = ", ".join(city for key, city in before.items() if key not in after)
+    if not added or not removed:
+        return []
+    return [
+        f"This does not wait until {added} serves: to have no gap, add {added} first, and remove "
+        f"{removed} in a second deploy."
+    ]
+
+
 def _deployments(workload: Json) -> list[tuple[tuple[str, str], str, int]]:
     """Placement and city as they are compared, the city as written, and its instances."""
     return [

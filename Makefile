@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-long test-cluster check bench generate record-rights plugin clean
+.PHONY: help up down test test-long test-cluster test-containers check bench generate record-rights plugin clean
 
 help: ## Show what each target does
 	@echo "Usage: make TARGET"
@@ -36,10 +36,7 @@ $(VENV)/.bench: $(VENV)/.development
 	@touch $@
 
 up: $(VENV)/.product ## Start the local platform with three cities and deploy a sample
-	@$(CLI) local up --detach --cities DFW,IAD,LHR
-	@$(CLI) deploy -f samples/hello.yaml --yes
-	@echo >&2
-	@$(CLI) status hello
+	@$(CLI) local up --detach --cities DFW,IAD,LHR --sample
 	@echo >&2
 	@echo "Try:  $(CLI) instances" >&2
 	@echo "      $(CLI) scale hello --min 3" >&2
@@ -50,13 +47,16 @@ down: $(VENV)/.product ## Stop the local platform; its state stays
 	@$(CLI) local down
 
 test: $(VENV)/.development ## Run the tests (a few minutes)
-	$(PYTEST) -n auto -m "not long and not cluster" --ignore=tests/cluster $(ARGS)
+	$(PYTEST) -n auto -m "not long and not cluster and not containers" --ignore=tests/cluster --ignore=tests/containers $(ARGS)
 
 test-long: $(VENV)/.development ## Run the simulations and whole-process tests that take longer
-	$(PYTEST) -n auto -m long --ignore=tests/cluster --timeout=900 $(ARGS)
+	$(PYTEST) -n auto -m long --ignore=tests/cluster --ignore=tests/containers --timeout=900 $(ARGS)
 
 test-cluster: $(VENV)/.development ## Run the client suite on a real etcd and kube-apiserver, built by Go
 	$(PYTEST) -m cluster --timeout=1800 tests/cluster $(ARGS)
+
+test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=podman (default) or docker
+	$(PYTEST) -m containers --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)
 
 check: $(VENV)/.development ## Lint, format, types, layers, generated files
 	$(BIN)/ruff check .

@@ -24,7 +24,11 @@ class Person:
 
     def __init__(self, directory: Path) -> None:
         self.state = StateDirectory(directory / "state")
-        self._environment = {"HOME": str(directory), "PATH": os.defpath}
+        self._environment = {
+            "HOME": str(directory),
+            "PATH": os.defpath,
+            "DATUM_RUNTIME": "simulated",
+        }
 
     def types(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "datum_compute.cli", *words]

@@ -69,6 +69,7 @@ def installed(built: Path, tmp_path: Path) -> Installed:
         "PATH": f"{programs}:/usr/bin:/bin",
         "HOME": str(home),
         "TMPDIR": str(temporary),
+        "DATUM_RUNTIME": "simulated",
     }
     plugin = tmp_path / "plugin" / "datumctl-compute"
     plugin.parent.mkdir()

@@ -86,7 +86,11 @@ def _own(slave: int) -> None:
 class Person:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.environment = {"HOME": str(directory), "PATH": os.defpath}
+        self.environment = {
+            "HOME": str(directory),
+            "PATH": os.defpath,
+            "DATUM_RUNTIME": "simulated",
+        }
 
     def command(self, *words: str) -> list[str]:
         state = str(self.directory / "state")

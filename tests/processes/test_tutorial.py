@@ -25,6 +25,7 @@ def test_every_command_of_the_tutorial_exits_as_documented(tmp_path: Path) -> No
     environment = {
         "HOME": str(tmp_path),
         "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
+        "DATUM_RUNTIME": "simulated",
     }
     broken = "deploy -f broken.yaml"
     expected = {**FAILS, broken: 3}

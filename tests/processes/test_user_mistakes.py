@@ -44,7 +44,11 @@ class Shell:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.state = StateDirectory(directory / "a state")
-        self._environment = {"HOME": str(directory), "PATH": os.defpath}
+        self._environment = {
+            "HOME": str(directory),
+            "PATH": os.defpath,
+            "DATUM_RUNTIME": "simulated",
+        }
 
     def command(self, *words: str) -> list[str]:
         program = [sys.executable, "-m", "datum_compute.cli"]
@@ -332,7 +336,11 @@ def test_suggested_commands_work_as_printed(shell: Shell) -> None:
         text=True,
         timeout=60,
         check=False,
-        env={"HOME": str(shell.directory), "PATH": f"{Path(sys.executable).parent}:{os.defpath}"},
+        env={
+            "HOME": str(shell.directory),
+            "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
+            "DATUM_RUNTIME": "simulated",
+        },
     )
     assert done.returncode == 0, done.stderr
     lock = os.open(shell.state.path / "lock", os.O_RDWR)

@@ -119,6 +119,8 @@ class Context:
         """Runs before the first request to the platform, after the command line is validated."""
         self.session: Session | None = None
         """Of a command that writes or waits."""
+        self.following: list[list[str]] = []
+        """Commands that run after this one has succeeded, as if a person typed them."""
 
     @cached_property
     def target(self) -> Destination:

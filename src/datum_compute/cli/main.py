@@ -183,7 +183,7 @@ def _dispatch(
     if args.command not in WITHOUT_ACCESS:
         context.access_check = _check_access
     try:
-        return int(_module(args.command).run(context))
+        done = int(_module(args.command).run(context))
     except KeyboardInterrupt:
         if context.session is None or not context.session.written:
             raise
@@ -191,6 +191,9 @@ def _dispatch(
         return int(Exit.INTERRUPTED)
     finally:
         context.close()
+    for words in context.following if done == Exit.DONE else ():
+        done = done or main(words, env, streams, invocation.program, reach)
+    return done
 
 
 def translate(argv: Sequence[str]) -> list[str]:

@@ -6,7 +6,7 @@
     ├── NotReady              not yet: called again after ``delay`` seconds; nothing reported
     ├── InsufficientCapacity  no room: reported, and called again after ``delay`` seconds
     └── Rejected              this Instance cannot run as it is: reported, and not called
-                              again until the Instance changes
+                              again until the Instance changes or ``delay`` seconds are over
 
 Anything else a provider raises is a fault of the provider or of what it talks to: it is
 logged, counted and retried with growing delay, and the last report stays as it is.
@@ -33,8 +33,8 @@ class NotReady(ProviderError):
 class InsufficientCapacity(ProviderError):
     """The site has no room for this Instance.
 
-    The caller reports ``Programmed`` and ``Available`` False with reason ``Provisioning``
-    and this message, and calls again after ``delay`` seconds.
+    The caller reports ``Programmed`` and ``Available`` False with reason
+    ``InsufficientCapacity`` and this message, and calls again after ``delay`` seconds.
     """
 
     def __init__(self, message: str, *, delay: float = 30.0) -> None:
@@ -46,10 +46,12 @@ class Rejected(ProviderError):
     """The Instance as written cannot run.
 
     The caller reports ``Programmed`` and ``Available`` False with this reason and message,
-    and does not call again until the Instance changes.
+    and does not call again until the Instance changes; with a ``delay``, after that many seconds
+    at the latest: an image may be pushed later.
     """
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, *, delay: float | None = None) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
+        self.delay = delay

@@ -73,12 +73,12 @@ class InstanceRunner:
         except errors.NotReady as error:
             raise Waiting(str(error), error.delay) from error
         except errors.InsufficientCapacity as error:
-            state = failed(compute.REASON_PROVISIONING, str(error))
+            state = failed(compute.REASON_INSUFFICIENT_CAPACITY, str(error))
             return InstanceReport(state, state), after(error.delay)
         except errors.Rejected as error:
             state = failed(error.reason, error.message)
-            return InstanceReport(state, state), DONE
-        return report, DONE if report.requeue_after is None else after(report.requeue_after)
+            return InstanceReport(state, state), _again(error.delay)
+        return report, _again(report.requeue_after)
 
     async def _remove(self, cell_client: Client, obj: Object, target: InstanceTarget) -> Result:
         if self.finalizer not in obj.metadata.finalizers:
@@ -105,6 +105,10 @@ class InstanceRunner:
         if report.interfaces:
             status["networkInterfaces"] = [_interface(one) for one in report.interfaces]
         return status
+
+
+def _again(seconds: float | None) -> Result:
+    return DONE if seconds is None else after(seconds)
 
 
 def _concerns_provider(old: Object | None, new: Object | None) -> bool:

@@ -7,9 +7,13 @@ imports a provider's package, and only when that provider is built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING, Any, Literal
+
+from datum_compute.providers.probe import Probe, Sample
 
 if TYPE_CHECKING:
     from datum_compute.env import Environment
@@ -23,6 +27,10 @@ AUTO = "auto"
 """The name that leaves the choice of a provider to its host."""
 
 
+class RuntimeAway(Exception):
+    """What a provider runs Instances on does not answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class ProviderContext:
     """All that a provider is built from; each cell gets a provider of its own."""
@@ -32,6 +40,8 @@ class ProviderContext:
     env: Environment
     networking: bool = True
     """Whether the cell has the networking kinds."""
+    platform: str = ""
+    """Marks what belongs to this platform, where several share a host."""
     settings: Mapping[str, str] = field(default_factory=dict)
     """What the operator has set, by the names in the provider's record."""
 
@@ -47,8 +57,15 @@ class ProviderRecord:
     """One line for the person who starts it."""
     settings: tuple[str, ...] = ()
     """The names of the settings it takes."""
-    is_usable: Callable[[Environment], bool] = lambda _: True
-    """Whether it can run on this machine; asked where the choice is left to the host."""
+    probe: Callable[[Environment], Coroutine[Any, Any, Probe]] | None = None
+    """Whether it can run on this machine; None where it always can."""
+    sample: Callable[[Environment], Coroutine[Any, Any, Sample | None]] | None = None
+    """An image that can be had on this machine; None where none can, or any will do."""
+    occupied_ranges: Callable[[Environment], Coroutine[Any, Any, list[IPv4Network]]] | None = None
+    """Of a provider whose networks are real: the ranges that are taken on this machine."""
+    end: Callable[[Environment, str, bool], Coroutine[Any, Any, int]] | None = None
+    """Stops, or removes, what a platform that has ended left running, by the platform's mark;
+    returns how many containers there were. Raises :class:`RuntimeAway`."""
 
 
 def _simulated(context: ProviderContext) -> RunnableProvider:
@@ -57,7 +74,63 @@ def _simulated(context: ProviderContext) -> RunnableProvider:
     return SimulatedProvider(context.cell, context.env, networking_enabled=context.networking)
 
 
+def _container(engine: str, context: ProviderContext) -> RunnableProvider:
+    from datum_compute.providers.container import ContainerProvider
+
+    return ContainerProvider(
+        context.cell_name,
+        context.cell,
+        context.env,
+        engine=engine,
+        platform=context.platform,
+        networking=context.networking,
+    )
+
+
+async def _probe(engine: str, env: Environment) -> Probe:
+    from datum_compute.providers.container import host
+
+    return await host.probe(env, engine)
+
+
+async def _sample(engine: str, env: Environment) -> Sample | None:
+    from datum_compute.providers.container import host
+
+    return await host.sample_image(env, engine)
+
+
+async def _occupied_ranges(engine: str, env: Environment) -> list[IPv4Network]:
+    from datum_compute.providers.container import host
+
+    return await host.occupied_ranges(env, engine)
+
+
+async def _end(engine: str, env: Environment, platform: str, remove: bool) -> int:
+    from datum_compute.providers.container import host
+    from datum_compute.providers.container.engine import EngineRefused, EngineUnreachable
+
+    try:
+        return await host.end_containers(env, engine, platform, remove=remove)
+    except (EngineRefused, EngineUnreachable) as error:
+        raise RuntimeAway(str(error)) from error
+
+
+def _engine(name: str) -> ProviderRecord:
+    return ProviderRecord(
+        name,
+        partial(_container, name),
+        ("local",),
+        f"instances are containers of {name}",
+        probe=partial(_probe, name),
+        sample=partial(_sample, name),
+        occupied_ranges=partial(_occupied_ranges, name),
+        end=partial(_end, name),
+    )
+
+
 PROVIDERS = (
+    _engine("podman"),
+    _engine("docker"),
     ProviderRecord(
         "simulated", _simulated, ("local",), "instances are simulated: no container runs"
     ),
@@ -70,9 +143,16 @@ def providers_of(host: Host) -> tuple[ProviderRecord, ...]:
     return tuple(record for record in PROVIDERS if host in record.hosts)
 
 
-def choose(host: Host, env: Environment) -> ProviderRecord:
-    """What :data:`AUTO` means on this machine."""
-    return next(record for record in providers_of(host) if record.is_usable(env))
+async def choose(host: Host, env: Environment) -> tuple[ProviderRecord, list[Probe]]:
+    """What :data:`AUTO` means on this machine, and what was found out on the way."""
+    probes: list[Probe] = []
+    for record in providers_of(host):
+        if record.probe is None:
+            return record, probes
+        probes.append(await record.probe(env))
+        if probes[-1].usable:
+            return record, probes
+    raise LookupError(f"no provider can run on this {host}")
 
 
 def find(name: str) -> ProviderRecord:

@@ -38,7 +38,7 @@ def test_the_tutorial_starts_and_stops_what_it_uses() -> None:
     page = PAGE.read_text(encoding="utf-8")
 
     assert [each for each in commands(page) if is_about_the_process(each)] == [
-        "datumctl-compute local up --detach",
+        "datumctl-compute local up --detach --runtime simulated",
         "datumctl-compute local down",
     ]
     assert list(files(page)) == ["broken.yaml"]

@@ -22,6 +22,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import apsw
 
@@ -39,6 +40,7 @@ from datum_compute.client.kubeconfig import render
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.env import Environment
+from datum_compute.providers.container import sockets
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.cli.error_sites import ErrorRecorder
 from tests.support.cli.intercepted_session import InterceptedSession, _Reach
@@ -133,6 +135,7 @@ class ErrorTranscript:
         own = {
             "XDG_STATE_HOME": str(self.directory / "none"),
             "XDG_CONFIG_HOME": str(self.directory / "config"),
+            "DATUM_RUNTIME": "simulated",
         }
         return SimulatedEnvironment(1, variables={**own, **(variables or {})})
 
@@ -279,12 +282,17 @@ def _helpers(ledger: ErrorTranscript) -> None:
 def beside_a_local_platform(ledger: ErrorTranscript) -> None:
     for line in ("--cities 1", "--project No", "--port 99999", "--grant cheese=1"):
         ledger.run(f"local up --data-dir {ledger.directory}/up {line}")
+    ledger.run(f"local up --sample --data-dir {ledger.directory}/up")
+    ledger.run(f"local up --data-dir {ledger.directory}/up", variables={"DATUM_RUNTIME": "vm"})
+    with mock.patch.object(sockets, "candidates", return_value=[]):
+        ledger.run(f"local up --runtime docker --data-dir {ledger.directory}/up")
     state = StateDirectory(ledger.directory / "state")
     state.create()
     where = f"--data-dir {state.path}"
     ledger.run(f"local status {where}")
     with _running(state):
         ledger.run(f"local up --cities LAX {where}")
+        ledger.run(f"local up --runtime docker {where}")
         ledger.run(f"local cell connect LAX {where}")
         ledger.run(f"local kubeconfig --plane moon {where}")
         ledger.run(f"local user add {where}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pkgutil
 from dataclasses import replace
 
@@ -11,24 +12,29 @@ from datum_compute import providers
 from datum_compute.env import Environment
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.providers import registry
+from datum_compute.providers.probe import Probe
 from datum_compute.providers.registry import PROVIDERS, ProviderContext, ProviderRecord
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
-def test_the_registry_names_every_provider_package_once() -> None:
+def test_every_provider_package_is_built_by_a_record() -> None:
     packages = [each.name for each in pkgutil.iter_modules(providers.__path__) if each.ispkg]
+    env = SimulatedEnvironment()
+    cell = SingleFleet("cell", "single", None, env)  # type: ignore[arg-type]  # never called
 
-    assert sorted(record.name for record in PROVIDERS) == sorted(packages)
+    async def built() -> set[str]:
+        return {each.build(ProviderContext("dfw", cell, env)).name for each in PROVIDERS}
+
+    assert asyncio.run(built()) == set(packages)
 
 
 @pytest.mark.parametrize("record", PROVIDERS, ids=lambda record: record.name)
-async def test_a_record_builds_the_provider_of_its_name(record: ProviderRecord) -> None:
+async def test_a_record_builds_a_provider_with_controllers(record: ProviderRecord) -> None:
     env = SimulatedEnvironment()
     cell = SingleFleet("cell", "single", None, env)  # type: ignore[arg-type]  # never called
 
     provider = registry.find(record.name).build(ProviderContext("dfw", cell, env))
 
-    assert provider.name == record.name
     assert provider.controllers()
 
 
@@ -37,15 +43,18 @@ def test_an_unknown_name_is_an_error() -> None:
         registry.find("vm")
 
 
-def test_a_free_choice_takes_the_first_provider_that_can_run(
+async def test_a_free_choice_takes_the_first_provider_that_can_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def has_engine(env: Environment) -> bool:
-        return env.variable("ENGINE") == "yes"
+    async def probe(env: Environment) -> Probe:
+        return Probe(env.variable("ENGINE") == "yes", "an engine")
 
-    engine = replace(PROVIDERS[0], name="engine", is_usable=has_engine)
-    monkeypatch.setattr(registry, "PROVIDERS", (engine, *PROVIDERS))
+    simulated = registry.find("simulated")
+    engine = replace(simulated, name="engine", probe=probe)
+    monkeypatch.setattr(registry, "PROVIDERS", (engine, simulated))
 
-    assert registry.choose("local", SimulatedEnvironment()).name == PROVIDERS[0].name
+    chosen, probes = await registry.choose("local", SimulatedEnvironment())
+    assert (chosen.name, probes) == ("simulated", [Probe(False, "an engine")])
     with_engine = SimulatedEnvironment(variables={"ENGINE": "yes"})
-    assert registry.choose("local", with_engine).name == "engine"
+    chosen, probes = await registry.choose("local", with_engine)
+    assert (chosen.name, probes) == ("engine", [Probe(True, "an engine")])

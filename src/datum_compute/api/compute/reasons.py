@@ -239,6 +239,17 @@ REASON_CONFIGURATION_ERROR = _declare(
     )
 )
 
+REASON_INSUFFICIENT_CAPACITY = _declare(
+    Reason(
+        "InsufficientCapacity",
+        "The site has no room for an Instance of this size at the moment.",
+        Actor.PLATFORM,
+        false=_ON_PROVIDER,
+        priority=4,
+        usual_seconds=10 * _MINUTE,
+    )
+)
+
 # Instance: further reasons of Available.
 REASON_AVAILABLE = _declare(
     Reason(

@@ -30,7 +30,7 @@ from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.plane_fleets import CENTRE, PlaneFleets
 from datum_compute.assembly.local.provider_logs import ProviderLogs
 from datum_compute.assembly.local.standins import QUOTA, STAND_INS, StandIn
-from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.assembly.local.state import LocalSettings, platform_mark
 from datum_compute.assembly.local.users import LocalUsers
 from datum_compute.assembly.local.verbs import LocalVerbs
 from datum_compute.assembly.process_groups import add_cell, add_management, add_provider
@@ -349,7 +349,12 @@ class LocalPlatform:
         manager = self._manager(user, env)
         own = self._fleets(user, env, at=cell).own_cell()
         context = ProviderContext(
-            cell, own, env, networking=self.networking, settings=self.settings.runtime_settings
+            cell,
+            own,
+            env,
+            networking=self.networking,
+            platform=platform_mark(self._database),
+            settings=self.settings.runtime_settings,
         )
         provider = add_provider(manager, self.settings.runtime, context)
         if isinstance(provider, LogSource):

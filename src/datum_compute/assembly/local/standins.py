@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from datum_compute.assembly.local.plane_fleets import PlaneFleets
+from datum_compute.providers import registry
 from datum_compute.runtime.controller import Controller
 from datum_compute.standins.karmada import karmada_controllers
 from datum_compute.standins.milo_entitlements import Approval, entitlement_controllers
@@ -48,7 +50,9 @@ def _entitlements(planes: PlaneFleets) -> list[Controller]:
 def _network(planes: PlaneFleets) -> list[Controller]:
     """One process for all cells, because their ranges must not overlap; it runs in each of
     them, so a partition does not stop it."""
-    return network_controllers(planes.cells_from_within(), planes.env)
+    provider = registry.find(planes.settings.runtime)
+    occupied = provider.occupied_ranges and partial(provider.occupied_ranges, planes.env)
+    return network_controllers(planes.cells_from_within(), planes.env, occupied)
 
 
 def _network_mirror(planes: PlaneFleets) -> list[Controller]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -45,6 +46,7 @@ __all__ = [
     "StateDirectory",
     "StateUnusable",
     "default_directory",
+    "platform_mark",
 ]
 
 DEFAULT_PORT = 7443
@@ -103,6 +105,11 @@ class LocalSettings:
     def planes(self) -> tuple[str, ...]:
         """The planes there are from the start; a project's is created with the project."""
         return (ROOT.plane(), HUB.plane(), *map(CELL.plane, self.cells))
+
+
+def platform_mark(database: Path | str) -> str:
+    """What containers and networks of the platform with this database carry."""
+    return hashlib.sha256(str(Path(database).absolute()).encode()).hexdigest()[:12]
 
 
 def default_directory(env: Environment) -> Path:

@@ -108,6 +108,11 @@ TEXTS = {
         "Fix the configuration that the message names.",
         command("workloads", "describe", WORKLOAD),
     ),
+    reasons.REASON_INSUFFICIENT_CAPACITY: ReasonText(
+        "no room",
+        "The site has no room for it: free some, deploy a smaller size, or choose another city.",
+        command("instances"),
+    ),
     reasons.REASON_AVAILABLE: ReasonText("available"),
     reasons.REASON_ASLEEP: ReasonText("asleep until the next request"),
     reasons.REASON_STOPPED: ReasonText(

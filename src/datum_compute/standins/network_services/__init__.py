@@ -17,15 +17,22 @@ from datum_compute.standins.network_services.bindings import binding_controller,
 from datum_compute.standins.network_services.locations import location_binding_controller
 from datum_compute.standins.network_services.mirror import mirror_controller
 from datum_compute.standins.network_services.networks import location_controller, network_controller
-from datum_compute.standins.network_services.subnets import claim_controller, subnet_controller
+from datum_compute.standins.network_services.subnets import (
+    OccupiedRanges,
+    claim_controller,
+    subnet_controller,
+)
 
 
-def network_controllers(cells: Fleet, env: Environment) -> list[Controller]:
-    """For all cells together: ranges of one network must not overlap between them."""
+def network_controllers(
+    cells: Fleet, env: Environment, occupied: OccupiedRanges | None = None
+) -> list[Controller]:
+    """For all cells together: ranges of one network must not overlap between them. With
+    ``occupied`` networks are real: no two ranges on the machine overlap."""
     return [
         binding_controller(cells, env),
         context_controller(cells, env),
-        claim_controller(cells, env),
+        claim_controller(cells, env, occupied),
         subnet_controller(cells, env),
         network_controller(cells, env, "network"),
         location_controller(cells, env),

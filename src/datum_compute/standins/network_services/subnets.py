@@ -8,7 +8,7 @@ at a time, against the subnets of all cells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -63,8 +63,14 @@ CellSubnetKey = tuple[str, str, str]
 """Cell, namespace and name."""
 
 
-def claim_controller(cells: Fleet, env: Environment) -> Controller:
-    reconciler = _Claims(cells, env)
+OccupiedRanges = Callable[[], Awaitable[list[IPv4Network]]]
+"""The ranges on the machine that no new subnet may overlap."""
+
+
+def claim_controller(
+    cells: Fleet, env: Environment, occupied: OccupiedRanges | None = None
+) -> Controller:
+    reconciler = _Claims(cells, env, occupied)
     return Controller(
         "network-subnet-claim",
         cells,
@@ -117,9 +123,10 @@ def _context_key_of(claim: Object) -> Iterable[str]:
 
 
 class _Claims:
-    def __init__(self, cells: Fleet, env: Environment) -> None:
+    def __init__(self, cells: Fleet, env: Environment, occupied: OccupiedRanges | None) -> None:
         self._cells = cells
         self._env = env
+        self._occupied = occupied
         self._given: dict[CellSubnetKey, tuple[NetworkKey, IPv4Network]] = {}
         """Ranges of subnets that were requested and are in no cache yet. One whose response was
         lost may exist, so its range stays with its claim."""
@@ -160,7 +167,10 @@ class _Claims:
         """None where no range can be given; the claim reports why."""
         network = (context.namespace, context.view(networking.NetworkContext).spec.network.name)
         key = (cell.name, claim.namespace, claim.name)
-        chosen, reason, message = self._choose(cell, claim, self._taken(network, excluded=key))
+        taken = self._taken(network, excluded=key)
+        if self._occupied is not None:
+            taken += await self._occupied()
+        chosen, reason, message = self._choose(cell, claim, taken)
         if key in self._given:
             chosen = self._given[key][1]
         if chosen is None:
@@ -181,23 +191,25 @@ class _Claims:
         return subnet
 
     def _taken(self, network: NetworkKey, excluded: CellSubnetKey) -> list[IPv4Network]:
-        """The ranges the network has in any cell, except those of the subnet ``excluded``."""
+        """The ranges the network has in any cell, except those of the subnet ``excluded``; of
+        all networks where they are real."""
         found = []
         for cell in self._cells.clusters():
             contexts = cell.cache(networking.NETWORK_CONTEXTS)
-            subnets = cell.cache(networking.SUBNETS).list(network[0])
+            namespace = network[0] if self._occupied is None else ""
+            subnets = cell.cache(networking.SUBNETS).list(namespace)
             for obj in readable(subnets, networking.Subnet):
                 self._given.pop((cell.name, obj.namespace, obj.name), None)
                 spec = obj.view(networking.Subnet).spec
                 context = contexts.get(spec.network_context.name, obj.namespace)
                 known = context and context.view(networking.NetworkContext).spec.network.name
                 # A subnet whose context is gone is about to be deleted and still has its range.
-                if known in (None, network[1]):
+                if self._occupied is not None or known in (None, network[1]):
                     found.append(pool.parse_range(spec.start_address, spec.prefix_length))
         found += [
             given
             for key, (owner, given) in self._given.items()
-            if owner == network and key != excluded
+            if (self._occupied is not None or owner == network) and key != excluded
         ]
         return [one for one in found if one is not None]
 

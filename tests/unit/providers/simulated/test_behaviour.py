@@ -6,8 +6,8 @@ from ipaddress import IPv4Network
 
 import pytest
 
+from datum_compute.providers.addresses import SubnetAddresses
 from datum_compute.providers.errors import InsufficientCapacity, Rejected
-from datum_compute.providers.simulated.addresses import SubnetAddresses
 from datum_compute.providers.simulated.behaviour import (
     CRASH_AFTER_SECONDS,
     FAIL,

@@ -40,7 +40,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--runtime",
         type=_runtime,
         metavar="|".join(RUNTIMES),
-        help="how instances run (default: auto, the first of them that can run here)",
+        help="how instances run (default: DATUM_RUNTIME, or auto: the first that can run here)",
+    )
+    up.add_argument(
+        "--sample", action="store_true", help="deploy a web server to every city, once ready"
     )
     up.add_argument(
         "--detach", action="store_true", help="run in the background; return when ready"

@@ -7,19 +7,43 @@ from datum_compute.assembly.local.state import (
     LocalSettings,
     StateDirectory,
     StateUnusable,
+    platform_mark,
 )
 from datum_compute.cli.commands.local.paths import abbreviate_home
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import Remark, command
+from datum_compute.providers import registry
 
 
 def down(context: Context, state: StateDirectory) -> int:
-    if not _stopped(state):
+    stopped = _stopped(state)
+    containers = _end_containers(context, state, remove=False)
+    if not stopped and not containers:
         context.say("No local platform is running.")
         return 0
     context.say("The local platform was stopped; its state is kept.")
+    if containers:
+        context.say(f"{containers} of its containers were stopped; the next start runs them again.")
     return 0
+
+
+def _end_containers(context: Context, state: StateDirectory, *, remove: bool) -> int:
+    """What the runtime keeps running without a platform is stopped, or removed; how many."""
+    import asyncio
+
+    try:
+        settings = state.settings()
+    except StateUnusable:
+        return 0  # damaged: which runtime it was is not known
+    end = registry.find(settings.runtime).end if settings is not None else None
+    if end is None:
+        return 0
+    try:
+        return asyncio.run(end(context.env, platform_mark(state.database), remove))
+    except registry.RuntimeAway as error:
+        context.say(f"Containers may still be there: {error}")
+        return 0
 
 
 def _stopped(state: StateDirectory) -> bool:
@@ -53,6 +77,7 @@ def reset(context: Context, state: StateDirectory) -> int:
     )
     context.confirm("Reset the local platform?")
     _stopped(state)
+    _end_containers(context, state, remove=True)
     try:
         state.reset()
     except AlreadyRunning:

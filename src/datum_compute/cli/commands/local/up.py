@@ -13,6 +13,7 @@ from datum_compute.assembly.local.state import (
     RunningPlatform,
     StateDirectory,
 )
+from datum_compute.cli.commands.local.command import RUNTIMES
 from datum_compute.cli.commands.local.control import store_kubeconfig
 from datum_compute.cli.commands.local.paths import abbreviate_home
 from datum_compute.cli.context import Context
@@ -23,10 +24,15 @@ from datum_compute.cli.targets import stored_contexts
 from datum_compute.providers import registry
 
 RESERVED = frozenset({"HUB"})
+SIMULATED = "simulated"
+SAMPLE = "hello"
+SAMPLE_IMAGE = "docker.io/library/nginx:1.27"
 _CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
 
 
 def up(context: Context, state: StateDirectory) -> int:
+    if context.args.sample and not context.args.detach:
+        raise usage("--sample: it is deployed once the platform runs in the background: --detach")
     stored = state.settings()
     wanted = _wanted_settings(context, stored)
     if context.args.ready_fd is not None:
@@ -35,10 +41,32 @@ def up(context: Context, state: StateDirectory) -> int:
         state.create()
         _print_plan(context, state, wanted)
         try:
-            return _start(context, state, wanted)
+            _start(context, state, wanted)
         except AlreadyRunning:
-            pass  # another `up` was faster
-    return _join(context, state, wanted)
+            _join(context, state, wanted)  # another `up` was faster
+    else:
+        _join(context, state, wanted)
+    _add_sample(context, wanted)
+    return 0
+
+
+def _add_sample(context: Context, settings: LocalSettings) -> None:
+    """A web server in every city, deployed by the command that a person would type."""
+    if not context.args.sample:
+        return
+    import asyncio
+
+    find = registry.find(settings.runtime).sample
+    sample = asyncio.run(find(context.env)) if find is not None else None
+    if sample is not None and sample.text:
+        context.say(f"\n{sample.text}")
+    context.say()
+    image = sample.image if sample is not None else SAMPLE_IMAGE
+    target = ["--project", settings.project]
+    if context.args.data_dir:
+        target += ["--data-dir", context.args.data_dir]
+    words = ["deploy", SAMPLE, f"--image={image}", f"--city={','.join(settings.cities)}"]
+    context.following += [[*words, "--port=80", "--yes", *target], ["status", SAMPLE, *target]]
 
 
 def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:
@@ -98,11 +126,7 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
 
 def _wanted_settings(context: Context, stored: LocalSettings | None) -> LocalSettings:
     args, changed = context.args, stored or LocalSettings()
-    if args.runtime or stored is None:
-        name = args.runtime or registry.AUTO
-        if name == registry.AUTO:
-            name = registry.choose("local", context.env).name
-        changed = replace(changed, runtime=name)
+    changed = replace(changed, runtime=_runtime(context, stored))
     if args.cities is not None:
         changed = replace(changed, cities=_cities(args.cities))
     if args.project is not None:
@@ -116,6 +140,55 @@ def _wanted_settings(context: Context, stored: LocalSettings | None) -> LocalSet
     if args.grant is not None:
         changed = replace(changed, grant={**DEFAULT_GRANT, **_grant(args.grant)})
     return changed
+
+
+def _runtime(context: Context, stored: LocalSettings | None) -> str:
+    """The runtime of the first start stays: in another one its Instances would be left behind."""
+    wanted = context.args.runtime or context.env.variable("DATUM_RUNTIME") or registry.AUTO
+    if wanted not in RUNTIMES:
+        raise usage(f'DATUM_RUNTIME "{wanted}": expected {" or ".join(RUNTIMES)}')
+    if stored is not None:
+        if context.args.runtime not in (None, registry.AUTO, stored.runtime):
+            raise usage(
+                f"--runtime {wanted}: this platform was started with {stored.runtime}",
+                command("local", "reset"),
+            )
+        return stored.runtime
+    if context.args.ready_fd is not None:
+        return str(wanted)  # the process that started this one has looked
+    return _find_runtime(context, wanted)
+
+
+def _find_runtime(context: Context, wanted: str) -> str:
+    import asyncio
+
+    if wanted == registry.AUTO:
+        return asyncio.run(_choose(context))
+    probe = registry.find(wanted).probe
+    found = asyncio.run(probe(context.env)) if probe is not None else None
+    if found is not None and not found.usable:
+        raise CommandError(
+            f"--runtime {wanted}: {found.text}",
+            command("local", "up", "--runtime", "simulated"),
+            code="RuntimeUnusable",
+        )
+    return wanted
+
+
+async def _choose(context: Context) -> str:
+    """What ``auto`` means on this machine; says why an engine that is there is not used."""
+    record, probes = await registry.choose("local", context.env)
+    for each in probes:
+        if not each.usable:
+            context.say(f"Not used: {each.text}")
+    if record.sample is not None and context.args.sample:
+        context.say("Looking for the image of the sample ...")
+        if await record.sample(context.env) is None:
+            context.say(f"Not used: {record.name}, which reaches no registry for {SAMPLE_IMAGE}")
+            return SIMULATED
+    if record.probe is None:
+        context.say("Install podman or docker to run instances as containers.")
+    return record.name
 
 
 def _cities(text: str) -> tuple[str, ...]:
@@ -168,14 +241,17 @@ def _print_ready(
     where = f" at {running.address}" if running else ""
     context.say(f"Ready in {seconds:.1f}s{where}\n")
     cities = ",".join(settings.cities[:2])
-    image = "registry.example/acme/web:1"  # not hello, the sample that `make up` deploys
+    # Not hello, which is the sample. Any image will do where instances are simulated.
+    simulated = settings.runtime == SIMULATED
+    image = "registry.example/acme/web:1" if simulated else SAMPLE_IMAGE
     steps = [
         context.command("deploy", "web", f"--image={image}", f"--city={cities}"),
         context.command("status", "web"),
         # A file, not a pipe: some builds of kubectl read it twice.
         f"kubectl --kubeconfig {_typed(context, state.kubeconfig)} get instances",
     ]
-    context.say("Try:  " + "\n      ".join(steps))
+    if not context.args.sample:
+        context.say("Try:  " + "\n      ".join(steps))
     elsewhere = _other_target(context)
     if elsewhere:
         use = context.command("context", "add", "local", "--data-dir", str(state.path))

@@ -17,7 +17,7 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.providers.errors import NotReady
 from datum_compute.runtime.cluster import Cluster
 
-CLAIMS_BY_CONTEXT = "simulated/context"
+CLAIMS_BY_CONTEXT = "provider/context"
 
 RETRY_SECONDS = 0.25
 """How long to wait for a stale cache: all objects exist once the gates are removed."""

@@ -1,0 +1,296 @@
+"""A client of a container engine: the part of Docker's API v1.41 that podman and docker share.
+
+One call is one request on the engine's unix socket. What the engine refuses is an
+:class:`EngineRefused` with its own words; an engine that is away or breaks off is an
+:class:`EngineUnreachable`, and nothing is known then about what it has done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from functools import partial
+from typing import Any, Self
+
+from datum_compute.client import errors
+from datum_compute.client.http.connection import HttpConnection
+from datum_compute.client.http.pool import ConnectionPool
+from datum_compute.client.http.request_encoder import RequestEncoder
+from datum_compute.client.transport import HttpRequest, HttpResponse, close_stream
+
+API = "/v1.41"
+CALL_SECONDS = 120.0
+"""The deadline of one call. Creating and starting take a tenth of a second on a quiet machine and
+seconds on a busy one; a call that takes longer than this hangs. A guess."""
+REMOVE_ATTEMPTS = 5
+REMOVE_SECONDS = 0.2
+MAX_IDLE = 8
+"""Connections kept for the next call."""
+
+Json = dict[str, Any]
+
+
+class EngineUnreachable(Exception):
+    """The engine does not answer, or broke off in the middle of an answer."""
+
+
+class EngineRefused(Exception):
+    """The engine answered with an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class ContainerEngine:
+    """Open for as long as the context is entered."""
+
+    def __init__(self, socket: str) -> None:
+        self.socket = socket
+        self._encoder = RequestEncoder({"host": "engine"})
+        self._pool: ConnectionPool | None = None
+
+    async def __aenter__(self) -> Self:
+        self._pool = ConnectionPool(self._connect, server=self.socket, max_idle=MAX_IDLE)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    # What the engine is.
+
+    async def is_podman(self) -> bool:
+        response = await self._exchange("GET", "/_ping", prefix="")
+        return "libpod-api-version" in response.headers
+
+    async def version(self) -> Json:
+        found: Json = await self._call("GET", "/version")
+        return found
+
+    async def info(self) -> Json:
+        found: Json = await self._call("GET", "/info")
+        return found
+
+    # Containers.
+
+    async def containers(self, labels: Mapping[str, str]) -> list[Json]:
+        """All that carry these labels, running or not."""
+        filters = json.dumps({"label": [f"{key}={value}" for key, value in labels.items()]})
+        found: list[Json] = await self._call(
+            "GET", "/containers/json", params={"all": "1", "filters": filters}
+        )
+        return found or []
+
+    async def inspect(self, container: str) -> Json | None:
+        found: Json | None = await self._found("GET", f"/containers/{container}/json")
+        return found
+
+    async def create(self, name: str, body: Json) -> str:
+        created = await self._call("POST", "/containers/create", params={"name": name}, body=body)
+        return str(created["Id"])
+
+    async def start(self, container: str) -> None:
+        await self._call("POST", f"/containers/{container}/start")
+
+    async def stop(self, container: str, grace_seconds: int) -> None:
+        """TERM, and KILL after the grace period; an unknown container is stopped."""
+        await self._found(
+            "POST",
+            f"/containers/{container}/stop",
+            params={"t": str(grace_seconds)},
+            seconds=CALL_SECONDS + grace_seconds,
+        )
+
+    async def unpause(self, container: str) -> None:
+        await self._call("POST", f"/containers/{container}/unpause")
+
+    async def remove(self, container: str) -> None:
+        """Kills it if it runs. An unknown container is removed."""
+        params = {"force": "1", "v": "1"}
+        for attempt in range(REMOVE_ATTEMPTS):
+            try:
+                await self._found("DELETE", f"/containers/{container}", params=params)
+                return
+            except EngineRefused:
+                # podman refuses to kill one that ends at this very moment, docker one whose
+                # removal is under way.
+                if attempt == REMOVE_ATTEMPTS - 1:
+                    raise
+            await asyncio.sleep(REMOVE_SECONDS)
+
+    def logs(
+        self, container: str, *, tail: int | None = None, since: int = 0, follow: bool = False
+    ) -> AsyncIterator[bytes]:
+        """The multiplexed output, each line with its time; ``since`` in whole seconds."""
+        params = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow))}
+        if tail is not None:
+            params["tail"] = str(tail)
+        if since:
+            params["since"] = str(since)
+        return self._stream("GET", f"/containers/{container}/logs", params=params)
+
+    async def events(self, labels: Mapping[str, str]) -> AsyncIterator[Json]:
+        """What happens to the containers with these labels, until the engine ends the stream."""
+        filters = {
+            "label": [f"{key}={value}" for key, value in labels.items()],
+            "type": ["container"],
+        }
+        chunks = self._stream("GET", "/events", params={"filters": json.dumps(filters)})
+        async for event in _json_lines(chunks):
+            yield event
+
+    # Images.
+
+    async def image(self, reference: str) -> Json | None:
+        found: Json | None = await self._found("GET", f"/images/{reference}/json")
+        return found
+
+    async def pull(self, reference: str, credentials: str = "") -> None:
+        """``credentials`` is the value of the header ``X-Registry-Auth``."""
+        headers = {"x-registry-auth": credentials} if credentials else {}
+        chunks = self._stream(
+            "POST", "/images/create", params={"fromImage": reference}, headers=headers
+        )
+        await _read_to_end(chunks)
+
+    async def load(self, archive: bytes) -> None:
+        headers = {"content-type": "application/x-tar"}
+        await _read_to_end(self._stream("POST", "/images/load", data=archive, headers=headers))
+
+    # Networks.
+
+    async def networks(self) -> list[Json]:
+        found: list[Json] = await self._call("GET", "/networks")
+        return found or []
+
+    async def create_network(self, body: Json) -> None:
+        await self._call("POST", "/networks/create", body=body)
+
+    async def remove_network(self, name: str) -> None:
+        """An unknown network is removed."""
+        await self._found("DELETE", f"/networks/{name}")
+
+    # One request.
+
+    async def _found(self, method: str, path: str, **options: Any) -> Any:
+        """None where the engine does not know the object."""
+        try:
+            return await self._call(method, path, **options)
+        except EngineRefused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Json | None = None,
+        seconds: float = CALL_SECONDS,
+    ) -> Any:
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._exchange(method, path, params=params, body=body)
+        except TimeoutError:
+            raise EngineUnreachable(f"no answer to {method} {path} in {seconds:g}s") from None
+        return _decode(response.body)
+
+    async def _stream(self, method: str, path: str, **options: Any) -> AsyncIterator[bytes]:
+        response = await self._exchange(method, path, stream=True, **options)
+        if response.stream is None:
+            yield response.body
+            return
+        try:
+            async for chunk in response.stream:
+                yield chunk
+        except errors.TransportFailure as error:
+            raise EngineUnreachable(str(error)) from error
+        finally:
+            await close_stream(response.stream)
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Json | None = None,
+        data: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        prefix: str = API,
+        stream: bool = False,
+    ) -> HttpResponse:
+        if self._pool is None:
+            raise EngineUnreachable("the connection to the engine is closed")
+        sent = dict(headers or {})
+        if body is not None:
+            sent["content-type"] = "application/json"
+            data = json.dumps(body).encode()
+        query = tuple((params or {}).items())
+        encoded = self._encoder.encode(HttpRequest(method, prefix + path, query, sent, data))
+        try:
+            connection = await self._pool.acquire()
+            try:
+                response = await connection.exchange(method, encoded, stream=stream)
+            except BaseException:
+                connection.abort()  # its answer may still come, and belongs to no other call
+                raise
+        except errors.TransportFailure as error:
+            raise EngineUnreachable(str(error)) from error
+        if response.stream is None:
+            self._pool.release(connection)
+        if response.status >= 400:
+            raise EngineRefused(response.status, _message(response.body))
+        return response
+
+    async def _connect(self) -> HttpConnection:
+        loop = asyncio.get_running_loop()
+        try:
+            _, connection = await loop.create_unix_connection(
+                partial(HttpConnection, self.socket), self.socket
+            )
+        except OSError as error:
+            raise errors.ConnectFailed(error.strerror or str(error), server=self.socket) from error
+        return connection
+
+
+async def _read_to_end(chunks: AsyncIterator[bytes]) -> None:
+    """podman answers 200 and reports a failure in the stream, which ends with it."""
+    async for line in _json_lines(chunks):
+        if error := line.get("error"):
+            raise EngineRefused(500, str(error))
+
+
+async def _json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[Json]:
+    buffer = b""
+    try:
+        async for chunk in chunks:
+            buffer += chunk
+            *lines, buffer = buffer.split(b"\n")
+            for line in lines:
+                if isinstance(found := _decode(line), dict):
+                    yield found
+        if isinstance(found := _decode(buffer), dict):
+            yield found
+    finally:
+        await close_stream(chunks)
+
+
+def _decode(content: bytes) -> Any:
+    try:
+        return json.loads(content) if content.strip() else None
+    except ValueError:
+        return None
+
+
+def _message(content: bytes) -> str:
+    found = _decode(content)
+    if isinstance(found, dict) and found.get("message"):
+        return str(found["message"]).strip()
+    return content.decode(errors="replace").strip() or "no reason given"

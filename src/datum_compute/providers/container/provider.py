@@ -1,0 +1,575 @@
+"""The provider that runs each Instance as containers of podman or docker.
+
+What the engine has is the truth: the containers of an Instance are found by name and uid, also
+those that an earlier run of the platform made, and events only hurry the next look. The engine
+is asked for all containers of the cell every half minute; that finds what an event would have
+told, and containers whose Instance is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from ipaddress import IPv4Network
+from typing import Any, Self
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client import errors as client_errors
+from datum_compute.env import Environment
+from datum_compute.log import get_logger
+from datum_compute.providers import protocol
+from datum_compute.providers.addresses import SubnetAddresses
+from datum_compute.providers.container import failures, sockets, spec, states
+from datum_compute.providers.container.engine import (
+    ContainerEngine,
+    EngineRefused,
+    EngineUnreachable,
+)
+from datum_compute.providers.container.images import Images
+from datum_compute.providers.container.logs import ContainerLogs
+from datum_compute.providers.container.networks import EngineNetworks
+from datum_compute.providers.container.states import ContainerState, Crashes
+from datum_compute.providers.errors import InsufficientCapacity, NotReady
+from datum_compute.providers.frame import provider_controller
+from datum_compute.providers.interfaces import InterfaceAddresses
+from datum_compute.providers.protocol import Addresses, InstanceReport, InstanceTarget, LogLine
+from datum_compute.runtime.backoff import RECONNECT
+from datum_compute.runtime.cluster import Cluster
+from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.request import Request
+from datum_compute.runtime.tasks import TaskGroup
+
+logger = get_logger(__name__)
+
+SWEEP_SECONDS = 30.0
+"""Between two looks at all containers of the cell."""
+GRACE_SECONDS = 10
+"""Between TERM and KILL, as docker and Heroku do."""
+STARTS = 4
+"""Containers of a cell that are created, started or removed at once. The engine's throughput does
+not grow beyond, while each call takes longer."""
+AWAY_SECONDS = 2.0
+"""Until an engine that is away is asked again."""
+DIAL_SECONDS = 1.0
+LOOPBACK = IPv4Network("127.64.0.0/10")
+LOOPBACK_PREFIX = 20
+"""Each cell of each platform takes its addresses from a range of its own."""
+
+
+@dataclass(slots=True)
+class _Run:
+    """What the provider knows of one Instance beyond what the engine does."""
+
+    request: Request
+    attachment: spec.Attachment | None = None
+    crashes: Crashes = field(default_factory=Crashes)
+    restart_at: float | None = None
+    """The loop's time at which it is started again; None while it runs."""
+    started: bool = False
+    """Whether this provider has started it or seen it run: an end before that is no crash."""
+    available: bool = False
+    port: int | None = None
+    """The port that shows that it is ready to serve."""
+    removal: asyncio.Task[None] | None = None
+
+
+class ContainerProvider:
+    """One cell's Instances on one engine. Entered before its controllers run."""
+
+    name = "container"
+
+    def __init__(
+        self,
+        cell_name: str,
+        cell: Fleet,
+        env: Environment,
+        *,
+        engine: str,
+        platform: str,
+        networking: bool = True,
+        settle_seconds: float = 5.0,
+    ) -> None:
+        """``platform`` marks the containers as those of one platform. Without a TCP port an
+        Instance is available once it has been up for ``settle_seconds``."""
+        self._cell_name = cell_name
+        self._cell = cell
+        self._env = env
+        self._engine_name = engine
+        self._platform = platform
+        self._networking = networking
+        self._settle_seconds = settle_seconds
+        self._limits = sockets.limits_of_this_host(engine)
+        self._interfaces = InterfaceAddresses(cell)
+        self._loopback = SubnetAddresses(loopback_range(platform, cell_name))
+        self._runs: dict[str, _Run] = {}
+        self._orphans: set[str] = set()
+        self._slots = asyncio.Semaphore(STARTS)
+        self._opened: ContainerEngine | None = None
+        self._capacity: tuple[int, int] | None = None
+        self._images = Images(self._engine, self._wake)
+        self._networks = EngineNetworks(self._engine, platform, cell_name)
+        self._logs = ContainerLogs(self._engine)
+        self._stack = AsyncExitStack()
+        self._controller = provider_controller(
+            cell, self, env, reads=self._interfaces.reads() if networking else []
+        )
+
+    def controllers(self) -> list[Controller]:
+        """See ``RunnableProvider``."""
+        return [self._controller]
+
+    async def __aenter__(self) -> Self:
+        await self._open()
+        self._stack.push_async_callback(self._close)
+        tasks = await self._stack.enter_async_context(TaskGroup(f"containers of {self._cell_name}"))
+        self._stack.push_async_callback(self._images.close)
+        followed = [
+            tasks.start(self._follow_events(), name=f"events of {self._cell_name}"),
+            tasks.start(self._sweep(), name=f"sweep of {self._cell_name}"),
+        ]
+        self._stack.push_async_callback(tasks.stop, *followed)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        removals = [run.removal for run in self._runs.values() if run.removal is not None]
+        for removal in removals:
+            removal.cancel()
+        await asyncio.gather(*removals, return_exceptions=True)
+        await self._stack.aclose()
+
+    def lines(
+        self,
+        uid: str,
+        *,
+        tail: int | None = None,
+        since: datetime | None = None,
+        follow: bool = False,
+    ) -> AsyncIterator[LogLine]:
+        return self._logs.lines(uid, tail=tail, since=since, follow=follow)
+
+    # Running an Instance.
+
+    async def ensure(self, target: InstanceTarget) -> InstanceReport:
+        run = self._run(target)
+        try:
+            return await self._ensure(target, run)
+        except EngineUnreachable as error:
+            raise NotReady(
+                f"{self._engine_name} does not answer: {error}", delay=AWAY_SECONDS
+            ) from error
+        except EngineRefused as error:
+            # Such as a container that is removed between two calls.
+            raise NotReady(
+                f"{self._engine_name} refuses a call: {failures.one_line(error.message)}",
+                delay=AWAY_SECONDS,
+            ) from error
+
+    async def _ensure(self, target: InstanceTarget, run: _Run) -> InstanceReport:
+        sandbox = spec.sandbox_of(target)
+        found = [await self._inspect(target, each.name) for each in sandbox.containers]
+        if None in found:
+            await self._check_capacity(target)
+            for container in sandbox.containers:
+                if not await self._images.ensure(container.image, target.uid):
+                    return states.preparing(f"pulling image {container.image}")
+            await self._create_missing(target, run, found)
+            found = [await self._inspect(target, each.name) for each in sandbox.containers]
+        inspected = [each for each in found if each is not None]
+        if len(inspected) < len(found):
+            raise NotReady("a container was removed while it was created", delay=AWAY_SECONDS)
+        if run.attachment is None:
+            run.attachment = self._adopt(target, inspected[0])
+        return await self._drive(target, run, inspected)
+
+    async def _drive(
+        self, target: InstanceTarget, run: _Run, inspected: list[dict[str, Any]]
+    ) -> InstanceReport:
+        """Start what does not run and is due, and report."""
+        sandbox = spec.sandbox_of(target)
+        now = asyncio.get_running_loop().time()
+        found = [
+            states.parse_state(container.name, each)
+            for container, each in zip(sandbox.containers, inspected, strict=True)
+        ]
+        if all(state.running for state in found):
+            run.started, run.restart_at = True, None
+            return await self._report_running(target, run, found)
+        run.available = False
+        for state in found:
+            if state.status == "paused":
+                await self._opened_engine().unpause(
+                    spec.container_name(target.instance, state.name)
+                )
+        ended = next((state for state in found if state.ended), None)
+        if ended is not None and run.started and run.restart_at is None:
+            index = found.index(ended)
+            cause = states.describe_end(ended, spec.container_size(target, index)[1])
+            run.crashes = Crashes(run.crashes.count + 1, cause)
+            run.restart_at = now + run.crashes.restart_delay()
+        if run.restart_at is not None and now < run.restart_at:
+            wait = run.restart_at - now
+            return states.crashing(run.crashes, self._addresses(run), wait)
+        await self._start(target, found)
+        run.started, run.restart_at = True, None
+        if run.crashes.count > 0:
+            return states.crashing(run.crashes, self._addresses(run), self._settle_seconds)
+        return await self._report_running(target, run, found)
+
+    async def _start(self, target: InstanceTarget, found: list[ContainerState]) -> None:
+        """All of them: the first owns the network of the others, so they restart together."""
+        engine = self._opened_engine()
+        async with self._slots:
+            for state in found[1:] if not found[0].running else ():
+                if state.running:
+                    await engine.stop(spec.container_name(target.instance, state.name), 0)
+            for state in found:
+                if found[0].running and state.running:
+                    continue
+                try:
+                    await engine.start(spec.container_name(target.instance, state.name))
+                except EngineRefused as error:
+                    if failures.is_address_taken(error) and await self._move(target):
+                        raise NotReady("its address was taken; it moves", delay=0.0) from error
+                    raise failures.explain_refusal(error, state.name) from error
+
+    async def _report_running(
+        self, target: InstanceTarget, run: _Run, found: list[ContainerState]
+    ) -> InstanceReport:
+        addresses = self._addresses(run)
+        up = states.up_seconds(found, self._env.now())
+        if run.crashes.count and up < self._settle_seconds:
+            return states.crashing(run.crashes, addresses, self._settle_seconds - up)
+        port = run.port = spec.first_tcp_port(spec.sandbox_of(target))
+        if port is None and up < self._settle_seconds:
+            return states.starting(
+                f"it is available after running for {self._settle_seconds:g}s",
+                addresses,
+                self._settle_seconds - up,
+            )
+        if port is not None and not await self._accepts(run, port):
+            run.available = False
+            wait = min(2.0, max(0.1, up / 4))
+            return states.starting(f"port {port} does not accept connections", addresses, wait)
+        if run.crashes.count and up >= states.FORGIVEN_SECONDS:
+            run.crashes = Crashes()
+        run.available = True
+        return InstanceReport(protocol.PROGRAMMED, protocol.AVAILABLE, addresses)
+
+    async def _accepts(self, run: _Run, port: int) -> bool:
+        """Whether the port accepts connections. Asked on the network's address: the published
+        one is accepted by the engine itself."""
+        attachment = run.attachment
+        address = attachment and (attachment.network_ip or attachment.external_ip)
+        if not address:
+            return True  # it has no address that could be asked
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                _, writer = await asyncio.open_connection(address, port)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
+    # Creating and removing.
+
+    async def _create_missing(
+        self, target: InstanceTarget, run: _Run, found: list[dict[str, Any] | None]
+    ) -> None:
+        if found[0] is not None:
+            run.attachment = self._adopt(target, found[0])
+        elif any(each is not None for each in found):
+            # The owner of the network was removed; the others cannot join its successor.
+            for container, each in zip(spec.sandbox_of(target).containers, found, strict=True):
+                if each is not None:
+                    await self._opened_engine().remove(
+                        spec.container_name(target.instance, container.name)
+                    )
+            found = [None] * len(found)
+        if run.attachment is None or found[0] is None:
+            run.attachment = await self._attach(target, run)
+        labels = spec.instance_labels(self._platform, self._cell_name, target.instance)
+        async with self._slots:
+            for index, container in enumerate(spec.sandbox_of(target).containers):
+                if found[index] is not None:
+                    continue
+                body = spec.build_body(target, index, run.attachment, self._limits, labels)
+                name = spec.container_name(target.instance, container.name)
+                try:
+                    await self._opened_engine().create(name, body)
+                except EngineRefused as error:
+                    if failures.is_address_taken(error):
+                        self._next_external(target.uid)
+                        raise NotReady("its address was taken; it moves", delay=0.0) from error
+                    if not failures.is_name_taken(error):
+                        if run.attachment.network:
+                            self._networks.recheck(run.attachment.network)
+                        raise failures.explain_refusal(error, container.name) from error
+
+    async def _attach(self, target: InstanceTarget, run: _Run) -> spec.Attachment:
+        network, network_ip = "", ""
+        if self._networking:
+            for interface in self._interfaces.ensure(target)[:1]:
+                if interface.subnet is not None and interface.range is not None:
+                    network = await self._networks.ensure(
+                        interface.subnet, interface.range, target.uid
+                    )
+                    network_ip = interface.address
+        publishes = any(each.ports for each in spec.sandbox_of(target).containers)
+        external = publishes and sys.platform == "linux"
+        external_ip = self._loopback.ensure((target.uid, 0)) if external else ""
+        return spec.Attachment(network, network_ip, external_ip)
+
+    def _adopt(self, target: InstanceTarget, inspected: dict[str, Any]) -> spec.Attachment:
+        """The addresses that a container of an earlier run of the platform has."""
+        labels = (inspected.get("Config") or {}).get("Labels") or {}
+        attachment = spec.Attachment(
+            str(labels.get(spec.LABEL_NETWORK) or ""),
+            str(labels.get(spec.LABEL_NETWORK_IP) or ""),
+            str(labels.get(spec.LABEL_EXTERNAL_IP) or ""),
+        )
+        if attachment.network:
+            self._networks.adopt(attachment.network, target.uid)
+        if attachment.external_ip:
+            self._loopback.adopt([((target.uid, 0), attachment.external_ip)])
+        return attachment
+
+    async def _move(self, target: InstanceTarget) -> bool:
+        """Make its containers anew with the next loopback address."""
+        for container in spec.sandbox_of(target).containers:
+            await self._opened_engine().remove(spec.container_name(target.instance, container.name))
+        self._runs[target.uid].attachment = None
+        return self._next_external(target.uid)
+
+    def _next_external(self, uid: str) -> bool:
+        """Leave the present loopback address to whoever else has it."""
+        taken = self._loopback.ensure((uid, 0))
+        self._loopback.release(uid)
+        self._loopback.adopt([((f"taken {taken}", 0), taken)])
+        self._loopback.ensure((uid, 0))
+        if run := self._runs.get(uid):
+            run.attachment = None
+        return True
+
+    async def _check_capacity(self, target: InstanceTarget) -> None:
+        """podman accepts more than the machine has, and docker refuses it."""
+        if self._capacity is None:
+            info = await self._opened_engine().info()
+            self._capacity = int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0)
+        cores, memory = self._capacity
+        for index, container in enumerate(spec.sandbox_of(target).containers):
+            millicores, wanted = spec.container_size(target, index)
+            if cores and millicores > cores * 1000:
+                raise InsufficientCapacity(
+                    f"container {container.name} asks for {millicores / 1000:g} CPUs,"
+                    f" and this machine has {cores}"
+                )
+            if memory and wanted > memory:
+                raise InsufficientCapacity(
+                    f"container {container.name} asks for {wanted / 2**20:g} MiB of memory,"
+                    f" and this machine has {memory / 2**20:.0f}"
+                )
+
+    async def remove(self, target: InstanceTarget) -> None:
+        """Stopped with grace, in the background: a stop may take its whole grace period."""
+        run = self._run(target)
+        if run.removal is None:
+            run.removal = asyncio.get_running_loop().create_task(
+                self._remove(target), name=f"remove {target.instance.metadata.name}"
+            )
+        done, _ = await asyncio.wait({run.removal}, timeout=0.0)
+        if not done:
+            raise NotReady("its containers are being stopped", delay=SWEEP_SECONDS)
+        removal, run.removal = run.removal, None
+        try:
+            removal.result()
+        except EngineUnreachable as error:
+            raise NotReady(
+                f"{self._engine_name} does not answer: {error}", delay=AWAY_SECONDS
+            ) from error
+        except EngineRefused as error:
+            raise NotReady(
+                f"its containers cannot be removed: {failures.one_line(error.message)}",
+                delay=failures.RETRY_SECONDS,
+            ) from error
+        self._forget(target.uid)
+
+    async def _remove(self, target: InstanceTarget) -> None:
+        engine = self._opened_engine()
+        try:
+            found = await engine.containers({spec.LABEL_UID: target.uid})
+            for container in found:
+                if str(container.get("State")) == "paused":
+                    await engine.unpause(str(container["Id"]))
+            running = [each for each in found if str(each.get("State")) in ("running", "paused")]
+            await asyncio.gather(*(engine.stop(str(each["Id"]), GRACE_SECONDS) for each in running))
+            async with self._slots:
+                # Those that share a network go before its owner.
+                for container in sorted(found, key=_creation, reverse=True):
+                    await engine.remove(str(container["Id"]))
+            await self._networks.release(target.uid)
+        finally:
+            self._wake(target.uid)
+
+    def _forget(self, uid: str) -> None:
+        self._runs.pop(uid, None)
+        self._interfaces.release(uid)
+        self._loopback.release(uid)
+        self._images.forget(uid)
+        self._logs.record_removal(uid)
+
+    # What the engine tells by itself.
+
+    async def _follow_events(self) -> None:
+        random = self._env.random(f"containers.{self._cell_name}")
+        failed = 0
+        labels = spec.platform_labels(self._platform, self._cell_name)
+        while True:
+            try:
+                async for event in self._opened_engine().events(labels):
+                    failed = 0
+                    attributes = (event.get("Actor") or {}).get("Attributes") or {}
+                    self._wake(str(attributes.get(spec.LABEL_UID) or ""))
+            except (EngineUnreachable, EngineRefused) as error:
+                if failed == 0:
+                    logger.warning(
+                        "container engine away", engine=self._engine_name, error=str(error)
+                    )
+            await self._open()
+            await asyncio.sleep(RECONNECT.delay(failed, random.random()))
+            failed += 1
+            self._wake_all()
+
+    async def _open(self) -> None:
+        """Find the engine, which may answer on another socket than before. podman's service is
+        started again where it is ours."""
+        socket = await sockets.find_socket(self._env, self._engine_name)
+        if socket is None or (self._opened is not None and self._opened.socket == socket):
+            return
+        await self._close()
+        self._opened = await ContainerEngine(socket).__aenter__()
+
+    async def _close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.__aexit__()
+
+    async def _sweep(self) -> None:
+        seen: dict[str, str] = {}
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                seen = await self._sweep_once(seen)
+            except (EngineUnreachable, EngineRefused, client_errors.ClientError) as error:
+                logger.debug("containers not listed", cell=self._cell_name, error=str(error))
+
+    async def _sweep_once(self, seen: dict[str, str]) -> dict[str, str]:
+        """Wake the Instances whose containers changed without an event, and remove containers
+        whose Instance is gone. Returns the state of each container, by its id."""
+        labels = spec.platform_labels(self._platform, self._cell_name)
+        found = await self._opened_engine().containers(labels)
+        present: dict[str, str] = {}
+        by_uid: dict[str, list[dict[str, Any]]] = {}
+        for container in found:
+            uid = str((container.get("Labels") or {}).get(spec.LABEL_UID) or "")
+            by_uid.setdefault(uid, []).append(container)
+            identifier, state = str(container["Id"]), str(container.get("State"))
+            present[identifier] = state
+            if seen.get(identifier, state) != state or state != "running":
+                self._wake(uid)
+        for uid, run in list(self._runs.items()):
+            if uid not in by_uid and run.available:
+                self._wake(uid)
+        await self._remove_orphans(by_uid)
+        await self._dial_available()
+        return present
+
+    async def _dial_available(self) -> None:
+        """Wake the available Instances whose port does not accept connections any more."""
+        for uid, run in list(self._runs.items()):
+            if run.available and run.port and not await self._accepts(run, run.port):
+                self._wake(uid)
+
+    async def _remove_orphans(self, by_uid: dict[str, list[dict[str, Any]]]) -> None:
+        """Containers of Instances that do not exist: their finalizer was taken away. Removed when
+        the server itself has said so in two looks."""
+        cell = next(iter(self._cell.clusters()), None)
+        if cell is None:
+            return
+        known = {obj.metadata.uid for obj in cell.cache(compute.INSTANCES).list()}
+        missing = {uid for uid in by_uid if uid not in known and uid not in self._runs}
+        for uid in missing & self._orphans:
+            labels = by_uid[uid][0].get("Labels") or {}
+            name = str(labels.get(spec.LABEL_NAME) or "")
+            if await _exists(cell, uid, name, str(labels.get(spec.LABEL_NAMESPACE) or "")):
+                continue
+            logger.warning("containers of a deleted instance removed", instance=name, uid=uid)
+            for container in by_uid[uid]:
+                await self._opened_engine().remove(str(container["Id"]))
+        self._orphans = missing
+
+    # Small helpers.
+
+    def _engine(self) -> ContainerEngine:
+        return self._opened_engine()
+
+    def _opened_engine(self) -> ContainerEngine:
+        if self._opened is None:
+            raise EngineUnreachable("no socket of it answers")
+        return self._opened
+
+    def _run(self, target: InstanceTarget) -> _Run:
+        metadata = target.instance.metadata
+        run = self._runs.get(target.uid)
+        if run is None:
+            request = Request(target.cluster, metadata.namespace, metadata.name)
+            run = self._runs[target.uid] = _Run(request)
+        return run
+
+    async def _inspect(self, target: InstanceTarget, container: str) -> dict[str, Any] | None:
+        """The container of this Instance; one of the same name and another uid is not it."""
+        found = await self._opened_engine().inspect(spec.container_name(target.instance, container))
+        if found is None:
+            return None
+        labels = (found.get("Config") or {}).get("Labels") or {}
+        return found if labels.get(spec.LABEL_UID) == target.uid else None
+
+    def _addresses(self, run: _Run) -> tuple[Addresses, ...]:
+        attachment = run.attachment
+        if attachment is None or not (attachment.network_ip or attachment.external_ip):
+            return ()
+        return (Addresses(attachment.network_ip, attachment.external_ip),)
+
+    def _wake(self, uid: str) -> None:
+        if run := self._runs.get(uid):
+            self._controller.enqueue(run.request)
+
+    def _wake_all(self) -> None:
+        for run in self._runs.values():
+            self._controller.enqueue(run.request)
+
+
+async def _exists(cell: Cluster, uid: str, name: str, namespace: str) -> bool:
+    try:
+        live = await cell.client.get(compute.INSTANCES, name, namespace)
+    except client_errors.NotFound:
+        return False
+    return live.metadata.uid == uid
+
+
+def _creation(container: dict[str, Any]) -> int:
+    return int(container.get("Created") or 0)
+
+
+def loopback_range(platform: str, cell: str) -> IPv4Network:
+    """Where the loopback addresses of a cell begin."""
+    digest = hashlib.sha256(f"{platform}/{cell}".encode()).digest()
+    slots = 2 ** (LOOPBACK_PREFIX - LOOPBACK.prefixlen)
+    slot = int.from_bytes(digest[:4], "big") % slots
+    start = int(LOOPBACK.network_address) + slot * 2 ** (32 - LOOPBACK_PREFIX)
+    return IPv4Network((start, LOOPBACK_PREFIX))

@@ -66,3 +66,20 @@ def test_an_instance_with_a_reason_without_a_text_is_shown(
     state = instance_state({"status": {"conditions": conditions}})
 
     assert str(state) == "Pending (disk full)"
+
+
+@pytest.mark.parametrize("reason", sorted(REASONS))
+def test_why_never_suggests_a_command_that_leads_back_to_it(reason: str) -> None:
+    found = explain(reason).next_command_after_why("web")
+
+    if found is not None:
+        assert found.words[0] not in ("why", "status")
+        assert "describe" not in found.words
+
+
+@pytest.mark.parametrize("reason", ["ConfigurationError", "ImageUnavailable", "QuotaExceeded"])
+def test_why_suggests_the_same_as_every_other_command(reason: str) -> None:
+    found = explain(reason)
+
+    assert found.next_command("web") is not None
+    assert found.next_command_after_why("web") == found.next_command("web")

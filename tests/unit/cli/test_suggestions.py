@@ -220,3 +220,19 @@ def test_hints_keep_the_project_and_the_state_directory(output: list[str], tmp_p
 
 def _streams(err: io.StringIO) -> Streams:
     return Streams(io.StringIO(), io.StringIO(), err)
+
+
+@pytest.mark.parametrize(("typed", "offered"), [("0", "1"), ("-3", "1"), ("1001", "1000")])
+def test_a_minimum_out_of_range_names_the_range_and_the_nearest_number(
+    typed: str, offered: str
+) -> None:
+    err = io.StringIO()
+    argv = ["scale", "api", f"--min={typed}", "--data-dir", "/tmp/x"]
+
+    code = main(argv, SimulatedEnvironment(), Streams(io.StringIO(), io.StringIO(), err))
+
+    assert code == 2
+    assert err.getvalue() == (
+        f"Error: --min {typed}: expected a number from 1 to 1000\n"
+        f"Try:  datumctl-compute scale api --min {offered} --data-dir /tmp/x\n"
+    )

@@ -47,9 +47,10 @@ def run(context: Context) -> int:
 
     args = context.args
     if not 1 <= args.minimum <= 1000:
+        nearest = str(min(1000, max(1, args.minimum)))
         raise usage(
             f"--min {args.minimum}: expected a number from 1 to 1000",
-            command("destroy", args.name),
+            command("scale", args.name, "--min", nearest),
         )
     session = context.open_session()
 

@@ -45,10 +45,17 @@ class Explanation(NamedTuple):
         return self.text.advice
 
     def next_command(self, workload: str) -> Command | None:
-        step = self.text.next_step
-        if step is None:
-            return None
-        return Command(tuple(workload if word == WORKLOAD else word for word in step.words))
+        """What to run next; every command that meets the reason suggests it."""
+        return None if self.text.next_step is None else _filled_in(self.text.next_step, workload)
+
+    def next_command_after_why(self, workload: str) -> Command | None:
+        """The same for a user who has read the explanation: none where the next step shows it
+        again."""
+        return None if self.text.next_step in (_WHY, _STATUS) else self.next_command(workload)
+
+
+def _filled_in(step: Command, workload: str) -> Command:
+    return Command(tuple(workload if word == WORKLOAD else word for word in step.words))
 
 
 def explain(name: str) -> Explanation:
@@ -105,8 +112,8 @@ TEXTS = {
     ),
     reasons.REASON_CONFIGURATION_ERROR: ReasonText(
         "configuration error",
-        "Fix the configuration that the message names.",
-        command("workloads", "describe", WORKLOAD),
+        "Fix the configuration that the message names, and deploy it again.",
+        command("deploy", "-f", "FILE"),
     ),
     reasons.REASON_INSUFFICIENT_CAPACITY: ReasonText(
         "no room",
@@ -207,17 +214,17 @@ TEXTS = {
     reasons.REASON_AMBIGUOUS_CELL: ReasonText(
         "more than one cell serves the city",
         "More than one cell serves the city: contact the platform team.",
-        _STATUS,
+        _WHY,
     ),
     reasons.REASON_REPLICAS_AVAILABLE: ReasonText("all instances available"),
     reasons.REASON_CELL_DISCONNECTED: ReasonText(
         "cell disconnected",
         "No action needed yet: updates resume when the cell reconnects.",
-        _STATUS,
+        _WHY,
     ),
     reasons.REASON_CELL_READY: ReasonText("cell reachable"),
     reasons.REASON_CELL_UNREACHABLE: ReasonText(
-        "no answer from the cell", "No action needed: this is up to the platform team.", _STATUS
+        "no answer from the cell", "No action needed: this is up to the platform team.", _WHY
     ),
     reasons.REASON_SCHEDULED: ReasonText("placed in a cell"),
     reasons.REASON_DRAINING: ReasonText(

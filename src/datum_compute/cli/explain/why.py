@@ -282,7 +282,7 @@ def _view(
         return view
     explanation = explain(cause.reason)
     seconds = cause.seconds or 0
-    following = explanation.next_command(workload)
+    following = explanation.next_command_after_why(workload)
     return view | {
         "condition": cause.type,
         "reason": cause.reason,
@@ -291,7 +291,7 @@ def _view(
         "usuallyUnderSeconds": explanation.reason.usual_seconds,
         "whoCanAct": explanation.actor_after(seconds).value,
         "advice": explanation.advice_after(seconds),
-        "next": invocation.render(following) if following else "",
+        "next": invocation.render(following) if following else None,
         "events": list(events),
     }
 

@@ -203,7 +203,7 @@ def _raise_if_blocked(
                 f'rollout of "{name}" failed in {progress.row.city}: '
                 f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}"
                 f"{_kept(progress.row)}",
-                command("why", name),
+                *dict.fromkeys((explain(blocking.reason).next_command(name), command("why", name))),
                 exit_code=Exit.ROLLOUT_FAILED,
                 code=blocking.reason,
             )

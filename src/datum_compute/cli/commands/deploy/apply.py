@@ -197,7 +197,7 @@ async def _follow(
             await wait_rolled_out(context, client, name, timeout=context.args.timeout, of=workload)
         except CommandError as error:
             if error.exit_code is Exit.ROLLOUT_FAILED and plan.live is not None:
-                error.suggestions = (command("rollout", "undo", name),)
+                error.suggestions = (*error.suggestions[:1], command("rollout", "undo", name))
             raise
         note = f", revision #{revision}" if revision else ""
         context.say(f"\nRollout complete in {elapsed(loop.time() - started)}{note}.\n")

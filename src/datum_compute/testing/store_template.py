@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from datum_compute.apiserver.storage.sqlite import head_file
+
 MEMORY = Path("/dev/shm")
 
 
@@ -31,5 +33,12 @@ class StoreTemplate:
         if not self._path.exists():
             unfinished = self._path.with_suffix(".booting")
             self._boot(unfinished)
+            _head_of(unfinished).replace(_head_of(self._path))
             unfinished.replace(self._path)
+        shutil.copyfile(_head_of(self._path), _head_of(path))
         return Path(shutil.copyfile(self._path, path))
+
+
+def _head_of(path: Path) -> Path:
+    """The file beside the database that says how many commits were acknowledged."""
+    return path.with_name(path.name + head_file.SUFFIX)

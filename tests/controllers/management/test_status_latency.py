@@ -10,6 +10,7 @@ import asyncio
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.controllers.management.federation import federator
 from tests.support.client.intercepted_transport import NO_NEW_WATCHES
+from tests.support.controllers.federation import given_binding
 from tests.support.controllers.planes import (
     NAMESPACE,
     ControllerPlanes,
@@ -52,7 +53,7 @@ async def test_lesson_09_every_report_on_the_hub_reaches_the_project_within_a_se
     """Nothing happens on the project plane meanwhile that could enqueue the deployment."""
     async with controller_planes() as w, w.running(federator(w.projects(), w.hub_fleet(), w.env)):
         await w.project.create(DEPLOYMENTS, deployment(NAME, replicas=3), NAMESPACE)
-        await until(w.hub, DEPLOYMENTS, NAME, w.hub_namespace, lambda obj: True)
+        await given_binding(w, "dfw")
         for ready in (1, 2, 3, 2):
             await asyncio.sleep(3600)
             await _report_ready(w, ready)
@@ -64,7 +65,7 @@ async def test_lesson_09_a_report_made_while_the_hub_was_unreachable_is_not_lost
         hub_client, link = w.linked("hub")
         async with w.running(federator(w.projects(), w.hub_fleet(hub_client), w.env)):
             await w.project.create(DEPLOYMENTS, deployment(NAME, replicas=3), NAMESPACE)
-            await until(w.hub, DEPLOYMENTS, NAME, w.hub_namespace, lambda obj: True)
+            await given_binding(w, "dfw")
             await _report_ready(w, 1)
             await _shown(w, 1, within=1.0)
             link.rules.append(NO_NEW_WATCHES)

@@ -483,6 +483,25 @@ REASON_AMBIGUOUS_CELL = _declare(
         fails_after_grace=True,
     )
 )
+REASON_NOT_PROPAGATED = _declare(
+    Reason(
+        "NotPropagated",
+        "The hub propagates the deployment to no cell, and has been asked to.",
+        false=(*_ON_DEPLOYMENT, DEPLOYMENT_SCHEDULED, *_ON_WORKLOAD),
+        priority=6,
+        warns=True,
+        usual_seconds=_MINUTE,
+    )
+)
+REASON_HUB_REFUSED = _declare(
+    Reason(
+        "HubRefused",
+        "The hub does not accept the deployment or its policy; the message has the cause.",
+        Actor.PLATFORM,
+        false=(*_ON_DEPLOYMENT, DEPLOYMENT_SCHEDULED, *_ON_WORKLOAD),
+        priority=6,
+    )
+)
 REASON_REPLICAS_AVAILABLE = _declare(
     Reason(
         "ReplicasAvailable",

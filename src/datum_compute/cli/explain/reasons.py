@@ -216,6 +216,16 @@ TEXTS = {
         "More than one cell serves the city: contact the platform team.",
         _WHY,
     ),
+    reasons.REASON_NOT_PROPAGATED: ReasonText(
+        "not sent to a cell",
+        "No action needed: the hub has been asked to send it to its cell again.",
+        _STATUS,
+    ),
+    reasons.REASON_HUB_REFUSED: ReasonText(
+        "refused by the hub",
+        "The hub does not accept it; it is tried again. Contact the platform team if it lasts.",
+        _STATUS,
+    ),
     reasons.REASON_REPLICAS_AVAILABLE: ReasonText("all instances available"),
     reasons.REASON_CELL_DISCONNECTED: ReasonText(
         "cell disconnected",

@@ -2,9 +2,10 @@
 
 It owns, on the hub: the namespace ``ns-<uid>`` with its upstream labels, the
 WorkloadDeployment (spec, the labels ``topology.datum.net/city-code`` and
-``upstream-namespace``, annotation ``source-generation``) and the PropagationPolicy of each
-city. In the project it owns the finalizer ``compute.datumapis.com/federator``, annotation
-``federation-namespace`` and the status of the WorkloadDeployment.
+``upstream-namespace``, annotations ``source-generation`` and ``propagation-requested-at``) and
+the PropagationPolicy of each city. In the project it owns the finalizer
+``compute.datumapis.com/federator``, annotation ``federation-namespace`` and the status of the
+WorkloadDeployment.
 
 Steps, in calling order (:mod:`.reconcile`):
 
@@ -13,7 +14,9 @@ Steps, in calling order (:mod:`.reconcile`):
 2. finalizer and ``federation-namespace`` in one write, before anything exists on the hub, so
    that deletion finds the hub namespace even when the project's namespace cannot be read;
 3. namespace, policy and deployment on the hub (:mod:`.hub_objects`);
-4. status (:mod:`.status`): the hub copy's, with the conditions below, which follow from Karmada's
+4. whether Karmada propagates the copy; where it does not, an annotation asks it to look again
+   (:mod:`.propagation`);
+5. status (:mod:`.status`): the hub copy's, with the conditions below, which follow from Karmada's
    binding (:mod:`.bindings`); Events and metrics (:mod:`.signals`).
 
 On deletion (:mod:`.removal`): scale the hub copy to zero, keep copying its status, delete the

@@ -70,6 +70,10 @@ def federator(
         )
         return [request for binding in bound for request in from_binding("", binding)]
 
+    def from_interpreter(_: str, __: Object) -> Iterable[Request]:
+        held = hub.require(HUB).cache(compute.WORKLOAD_DEPLOYMENTS).list()
+        return [request for each in held for request in requests_for(each.namespace, each.name)]
+
     signals = FederationSignals(env, metrics, hub)
     register_resource_metrics(
         signals.registry,
@@ -103,11 +107,9 @@ def federator(
                 indexes={bindings.WORKS_BY_BINDING: bindings.binding_key_of_work},
             ),
             Watch(hub, karmada.CLUSTERS, from_cell, predicate=changed(_readiness)),
+            Watch(hub, karmada.INTERPRETER_CUSTOMIZATIONS, from_interpreter, required=False),
         ],
-        reads=[
-            Read(projects, core.NAMESPACES),
-            Read(hub, karmada.INTERPRETER_CUSTOMIZATIONS, required=False),
-        ],
+        reads=[Read(projects, core.NAMESPACES)],
     )
 
 
@@ -120,7 +122,8 @@ def _routing(binding: Object) -> tuple[object, ...]:
     with every report and the hub deployment has it too; except for a cell's refusal."""
     view = binding.view(karmada.ResourceBinding)
     scheduled = conditions.find(view.status.conditions, karmada.CONDITION_SCHEDULED)
-    return view.spec.clusters, scheduled, status.refusal_in(view), binding.metadata.deleting
+    owned = binding.metadata.controller() is not None
+    return view.spec.clusters, scheduled, status.refusal_in(view), binding.metadata.deleting, owned
 
 
 def _readiness(cell: Object) -> object:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
-from datum_compute.api import core
+from datum_compute.api import conditions, core
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.client import errors
 from datum_compute.controllers.management.federation import bindings, hub_objects, removal, status
 from datum_compute.controllers.management.federation.interpreter import InterpreterCheck
 from datum_compute.controllers.management.federation.policies import ensure_policy_removed
+from datum_compute.controllers.management.federation.propagation import (
+    SETTLE_SECONDS,
+    PropagationCheck,
+)
 from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import HUB, hub_namespace_of
 from datum_compute.env import Environment
@@ -34,6 +40,8 @@ class Federator:
         self._copies = SpecCopies()
         self._interpreter = InterpreterCheck(signals.registry, hub)
         self._drain_clock = removal.DrainClock()
+        self._propagation = PropagationCheck(env)
+        self._refusals = _HubRefusals()
 
     async def reconcile(self, request: Request) -> Result:
         if not request.cluster:
@@ -63,10 +71,20 @@ class Federator:
         )
         self._env.fault("federation.before-hub-write")
         cached = hub.cache(compute.WORKLOAD_DEPLOYMENTS).get(deployment.name, hub_namespace)
-        hub_deployment = await self._ensure_copy(project, hub, deployment, hub_namespace, cached)
-        route = status.route_of(hub, bindings.binding_of(hub, hub_namespace, deployment.name))
-        await self._copy_status(project, deployment, hub_deployment, route)
-        return DONE
+        binding = bindings.binding_of(hub, hub_namespace, deployment.name)
+        route = status.route_of(hub, binding)
+        try:
+            copy = await self._ensure_copy(project, hub, deployment, hub_namespace, cached)
+        except errors.ClientError as error:
+            if text := self._refusals.record(deployment, error):
+                refused = replace(route, hub_refusal=text)
+                await self._copy_status(project, deployment, cached, refused)
+            raise
+        self._refusals.forget(deployment)
+        propagation = await self._propagation.check(hub, copy, binding)
+        route = replace(route, lost=propagation.lost)
+        await self._copy_status(project, deployment, copy, route)
+        return DONE if propagation.delay is None else after(propagation.delay)
 
     async def _ensure_copy(
         self,
@@ -117,12 +135,15 @@ class Federator:
             )
             await self._copy_status(project, deployment, cached, route, wait)
             if orphaned:
-                return after(removal.HUB_WAIT_SECONDS)  # until the binding is adopted
+                # Karmada lets the copy adopt the binding when it is asked to look again.
+                await self._propagation.check(hub, cached, binding)
+                return after(removal.HUB_WAIT_SECONDS)
             if wait is not None:
                 await removal.scale_to_zero(hub.client, deployment, cached)
                 return after(wait.delay)
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, cached)
             self._copies.forget(cached.metadata.uid)
+            self._propagation.forget(cached.metadata.uid)
         elif cached is None and orphaned:
             # Garbage collection never deletes an orphaned binding. So the hub copy is created
             # again: Karmada lets it adopt the binding, and both are then deleted as usual.
@@ -165,6 +186,29 @@ class Federator:
         await patch.delete_if_present(hub.client, deployments, copy)
         await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(copy))
         self._copies.forget(copy.metadata.uid)
+
+
+class _HubRefusals:
+    """Since when the hub does not accept a deployment, by its uid, in the loop's time."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+
+    def record(self, deployment: Object, error: errors.ClientError) -> str:
+        """What to report; empty while the cause may pass, and while the hub does not answer about
+        a deployment that a cell runs already."""
+        if isinstance(error, errors.Conflict | errors.AlreadyExists):
+            return ""
+        now = asyncio.get_running_loop().time()
+        since = self._since.setdefault(deployment.metadata.uid, now)
+        current = deployment.view(compute.WorkloadDeployment).status.conditions
+        is_scheduled = conditions.is_true(current, compute.CONDITION_SCHEDULED)
+        if is_scheduled and isinstance(error, errors.TransportFailure):
+            return ""
+        return str(error) if now - since >= SETTLE_SECONDS else ""
+
+    def forget(self, deployment: Object) -> None:
+        self._since.pop(deployment.metadata.uid, None)
 
 
 async def _require_hub_namespace(project: Cluster, deployment: Object) -> str:

@@ -32,6 +32,9 @@ CELL_CONDITIONS = (compute.CONDITION_AVAILABLE, compute.CONDITION_REPLICAS_READY
 _NO_CELL = (karmada.REASON_NO_CLUSTER_FIT, "Unschedulable")
 """Reasons of a binding which mean that no cluster serves the city. Others are scheduler faults."""
 
+_WITHOUT_CELL = (compute.REASON_NO_CELL_FOR_CITY, compute.REASON_NOT_PROPAGATED)
+"""Reasons of ``Scheduled`` with which no cell runs the deployment."""
+
 _COUNTERS = ("replicas", "currentReplicas", "updatedReplicas", "desiredReplicas", "readyReplicas")
 
 
@@ -46,6 +49,10 @@ class Route:
     unreachable_since: datetime | None
     refusal: str = ""
     """Why the cell does not accept the current spec; empty when it does."""
+    lost: bool = False
+    """Whether the hub does not propagate the deployment at all."""
+    hub_refusal: str = ""
+    """Why the hub does not accept the current spec; empty when it does."""
     removal: tuple[str, str] | None = None
     """Reason and message of what a deletion waits for."""
 
@@ -133,6 +140,8 @@ def _with_own(
         if status == FALSE:
             for type_ in CELL_CONDITIONS:
                 merged = add(merged, type_, FALSE, reason, message)
+    if route.lost:
+        return merged  # whether the cell answers says nothing about this deployment
     if route.reachable:
         cell = route.cells[0]
         merged = add(
@@ -156,6 +165,9 @@ def _with_own(
 def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None:
     """Status, reason and message of ``Scheduled``; None while Karmada has not decided."""
     city = deployment.view(compute.WorkloadDeployment).spec.city_code
+    if route.lost:
+        message = "The hub sends this deployment to no cell; it has been asked to look again"
+        return FALSE, compute.REASON_NOT_PROPAGATED, message
     if len(route.cells) > 1:
         listed = ", ".join(sorted(route.cells))
         message = f"City {city} is served by more than one cell: {listed}"
@@ -164,17 +176,21 @@ def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None
         message = f"Cell {route.sole_cell} runs this deployment"
         if route.refusal:
             message = f"{message}, but rejects its current spec: {route.refusal}"
+        elif route.hub_refusal:
+            message = f"{message}, but the hub rejects its current spec: {route.hub_refusal}"
         return TRUE, compute.REASON_SCHEDULED, message
     scheduled = route.scheduled
     if scheduled is not None and scheduled.status == FALSE and scheduled.reason in _NO_CELL:
         return FALSE, compute.REASON_NO_CELL_FOR_CITY, f"No cell serves city {city}"
+    if route.hub_refusal:
+        return FALSE, compute.REASON_HUB_REFUSED, f"The hub rejects it: {route.hub_refusal}"
     return None
 
 
 def _has_no_cell(deployment: Object, route: Route) -> bool:
-    """Whether no cell serves the city."""
+    """Whether it is certain that no cell runs the deployment."""
     scheduled_now = _scheduling(deployment, route)
-    return scheduled_now is not None and scheduled_now[1] == compute.REASON_NO_CELL_FOR_CITY
+    return scheduled_now is not None and scheduled_now[1] in _WITHOUT_CELL
 
 
 def _desired_replicas(deployment: Object) -> int:
@@ -187,7 +203,8 @@ def _unreachable_message(route: Route) -> str:
     if route.unreachable_since is None:
         return f"Cell {cell} is not registered with the hub"
     since = conditions.wire_time(route.unreachable_since)
-    return f"Cell {cell} has not answered since {since}; what it reported last is shown"
+    # Karmada reports a cell as lost only after its probes have failed for some time.
+    return f"No answer from cell {cell} since {since} at the latest; its last report is shown"
 
 
 def _report_of(deployment: Object, hub_deployment: Object | None) -> dict[str, Any]:

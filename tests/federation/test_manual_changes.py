@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
-from datum_compute.api import karmada
+from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.protocol import merge
@@ -104,3 +105,24 @@ async def test_instances_of_a_cell_removed_from_the_hub_are_not_counted() -> Non
             return "" if counted == (2, 2, 4) else f"it counts {counted}"
 
         await eventually("half of the replicas are counted", reported, within=60)
+
+
+async def test_a_deployment_whose_binding_was_deleted_is_reported_and_comes_back() -> None:
+    """Karmada empties the cell and does not make the binding again by itself."""
+    async with stage() as on:
+        await deployed(on)
+        [binding] = [
+            each
+            for each in await list_on_planes(on, karmada.RESOURCE_BINDINGS, "hub")
+            if "-dfw-" in each.name
+        ]
+        await on.hub.delete(karmada.RESOURCE_BINDINGS, binding.name, binding.namespace)
+
+        async def reported() -> str:
+            # The condition itself lasts only until the stand-in has sent it again.
+            events = (await on.project.list(core.EVENTS, NAMESPACE)).items
+            found = [msgspec.json.decode(each.to_wire())["reason"] for each in events]
+            return "" if "NotPropagated" in found else str(found)
+
+        await eventually("reported", reported, within=20)
+        await eventually("as before", lambda: unsettled(on, {"web": DESIRED}), within=60)

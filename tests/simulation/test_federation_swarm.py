@@ -4,7 +4,7 @@ Users deploy, scale, roll, restart and destroy while processes crash, connection
 messages are lost, late, doubled and out of order, watches lag and clocks are wrong. In some
 seeds the power fails for all processes at once, in some users delete and edit objects that are
 not theirs. At no time may a rule of :mod:`tests.support.simulation.commit_checker` or
-:mod:`tests.support.simulation.rules` be broken; within five minutes of the last fault every
+:mod:`tests.support.simulation.rules` be broken; within a quarter of an hour of the last fault every
 plane matches the last specs, with no orphans, and then there are no more writes.
 
 To repeat one seed::

@@ -13,7 +13,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
-from datum_compute.standins.karmada import karmada_controllers
+from datum_compute.standins.karmada import MAX_DELAY_SECONDS, karmada_controllers
 from tests.support.objects import condition, until
 from tests.support.standins.platform import (
     StandinPlatform,
@@ -78,7 +78,9 @@ def taints(cluster: Object) -> list[tuple[str, str]]:
 
 
 @asynccontextmanager
-async def propagated(*, interpreter: bool = True) -> AsyncIterator[StandinPlatform]:
+async def propagated(
+    *, interpreter: bool = True, max_delay: float = MAX_DELAY_SECONDS
+) -> AsyncIterator[StandinPlatform]:
     """One deployment that has arrived in dfw."""
     async with standin_platform() as found:
         await create_cluster(found.hub, "dfw", "DFW")
@@ -87,7 +89,9 @@ async def propagated(*, interpreter: bool = True) -> AsyncIterator[StandinPlatfo
         if interpreter:
             await create_interpreter(found.hub)
         await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
-        controllers = karmada_controllers(found.hub_fleet(), found.member_fleet(), found.env)
+        controllers = karmada_controllers(
+            found.hub_fleet(), found.member_fleet(), found.env, max_delay=max_delay
+        )
         async with running(found.env, controllers):
             await until(found.cells["dfw"], WDS, NAME, NS, lambda _: True)
             yield found

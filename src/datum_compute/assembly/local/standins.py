@@ -34,7 +34,8 @@ def _projects(planes: PlaneFleets) -> list[Controller]:
 
 
 def _propagation(planes: PlaneFleets) -> list[Controller]:
-    return karmada_controllers(planes.hub(), planes.cells(), planes.env)
+    delay = planes.settings.propagation_max_delay
+    return karmada_controllers(planes.hub(), planes.cells(), planes.env, max_delay=delay)
 
 
 def _quota(planes: PlaneFleets) -> list[Controller]:

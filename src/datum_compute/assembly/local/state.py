@@ -90,6 +90,9 @@ class LocalSettings:
     """Whether entitlement requests wait for a person; otherwise all are approved."""
     activation_seconds: float = 0.0
     """How long after a request it is approved."""
+    propagation_max_delay: float = 10.0
+    """How many seconds late at most a change arrives in a cell that was unreachable; Karmada's
+    ``--rate-limiter-max-delay``."""
     runtime: str = "simulated"
     """The provider that runs Instances."""
     runtime_settings: dict[str, str] = field(default_factory=dict)
@@ -268,6 +271,8 @@ def _checked_settings(values: dict[str, Any]) -> LocalSettings:
         raise ValueError("grant does not hold numbers")
     if not isinstance(settings.activation_seconds, int | float):
         raise ValueError("activation_seconds is not a number")
+    if not isinstance(settings.propagation_max_delay, int | float):
+        raise ValueError("propagation_max_delay is not a number")
     if not isinstance(settings.approval_by_hand, bool):
         raise ValueError("approval_by_hand is neither true nor false")
     runtimes = {each.name: each for each in providers_of("local")}

@@ -34,12 +34,18 @@ PROPAGATED: tuple[Resource, ...] = (compute.WORKLOAD_DEPLOYMENTS,)
 match no policy, so leaving them out saves a watch and changes nothing."""
 
 
+MAX_DELAY_SECONDS = 10.0
+"""How late at most a Work is tried again after its member is back; Karmada's
+``--rate-limiter-max-delay``, which is 1,000 s by default."""
+
+
 def karmada_controllers(
     hub: Fleet,
     members: Fleet,
     env: Environment,
     *,
     kinds: Sequence[Resource] = PROPAGATED,
+    max_delay: float = MAX_DELAY_SECONDS,
 ) -> list[Controller]:
     """``members`` names its clusters as the hub's Cluster objects are named."""
     return [
@@ -48,8 +54,8 @@ def karmada_controllers(
         policy_controller(hub, kinds, env),
         *detector_controllers(hub, kinds, env),
         binding_controller(hub, kinds, env),
-        execution_controller(hub, members, kinds, env),
+        execution_controller(hub, members, kinds, env, max_delay=max_delay),
     ]
 
 
-__all__ = ["PROPAGATED", "karmada_controllers"]
+__all__ = ["MAX_DELAY_SECONDS", "PROPAGATED", "karmada_controllers"]

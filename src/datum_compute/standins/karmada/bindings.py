@@ -20,7 +20,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.controller import Controller, Watch
+from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result
@@ -56,9 +56,10 @@ def binding_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) 
                 indexes={WORKS_BY_BINDING: _binding_id_of, WORKS_BY_BINDING_NAME: binding_of},
             ),
             Watch(hub, karmada.CLUSTERS, all_bindings, predicate=changed(schedule.member_of)),
-            Watch(hub, karmada.INTERPRETER_CUSTOMIZATIONS, all_bindings),
             *templates,
         ],
+        # Not watched: a new customization changes nothing until a status or a template changes.
+        reads=[Read(hub, karmada.INTERPRETER_CUSTOMIZATIONS)],
     )
 
 

@@ -6,12 +6,13 @@ exists and still selects it. The claim is written on the template; then the bind
 what goes where. Where members fit already, the binding is created with them, saving a write.
 
 Only spec and metadata of a template count. Its status, which returns from the members, changes
-often and does not matter here.
+often and does not matter here. Nor do bindings: one that is deleted or loses its owner stays so
+until its template changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from datum_compute.api import karmada
 from datum_compute.api.meta import Object
@@ -23,7 +24,6 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.object_reconcile import for_object
-from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import Waiting
 from datum_compute.runtime.watches.mapping import all_of
 from datum_compute.runtime.watches.predicates import content_changed
@@ -57,14 +57,8 @@ def _detector_controller(hub: Fleet, resource: Resource, env: Environment) -> Co
                 all_of(hub, resource, same_namespace=True),
                 predicate=content_changed,
             ),
-            Watch(
-                hub,
-                karmada.RESOURCE_BINDINGS,
-                detector.template_of_binding,
-                predicate=content_changed,
-            ),
         ],
-        reads=[Read(hub, karmada.CLUSTERS)],
+        reads=[Read(hub, karmada.CLUSTERS), Read(hub, karmada.RESOURCE_BINDINGS)],
     )
 
 
@@ -74,13 +68,6 @@ class Detector:
     def __init__(self, resource: Resource, env: Environment) -> None:
         self._resource = resource
         self._env = env
-
-    def template_of_binding(self, cluster: str, binding: Object) -> Iterable[Request]:
-        owner = binding.metadata.controller()
-        # One that lost its owner still names its template.
-        template = owner or binding.view(karmada.ResourceBinding).spec.resource
-        if template.kind == self._resource.kind:
-            yield Request(cluster, binding.namespace, template.name)
 
     async def reconcile(self, hub: Cluster, template: Object) -> None:
         """The binding of a deleted template is garbage collected."""

@@ -1,9 +1,11 @@
 """Execution: the manifest of a Work is applied to its member, and the status comes back.
 
 A Work is applied while its Cluster is ready: the object is created, or brought back to the
-manifest when it was changed in the member, which is watched. An object that Karmada does not
+manifest when its labels or content were changed in the member, which is watched. Annotations that
+were changed in the member alone stay until the Work changes. An object that Karmada does not
 manage is left alone, and the Work reports that. The status of the member's object goes into
-the Work's status, in the same write as ``Applied``.
+the Work's status, in the same write as ``Applied``. A Work whose member is not ready is retried
+with growing delay; the return of the member wakes none.
 
 A deleted Work deletes the member's object and is released as soon as that was accepted; it
 does not wait until the object is gone. With ``preserveResourcesOnDeletion`` the object stays
@@ -36,7 +38,7 @@ from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting, after
-from datum_compute.runtime.watches.predicates import changed, content_changed
+from datum_compute.runtime.watches.predicates import content_changed
 from datum_compute.runtime.workqueue.token_bucket import SharedTokenBuckets
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.conditions import ConditionChange, status_with, write_conditions
@@ -60,15 +62,17 @@ ALL_PER_SECOND = 20.0
 hub busy with counters. Each change is at least two writes to the hub, and Karmada's controllers
 may by default send their API server forty requests a second."""
 
+FIRST_RETRY_SECONDS = 0.005
+"""Karmada's ``--rate-limiter-base-delay``: the first delay of a Work whose member is not ready."""
 RETRY_SECONDS = 30.0
 """Until a Work that the member refused is tried again: no event reports when the cause is gone. A
 guess."""
 
 
 def execution_controller(
-    hub: Fleet, members: Fleet, kinds: Sequence[Resource], env: Environment
+    hub: Fleet, members: Fleet, kinds: Sequence[Resource], env: Environment, *, max_delay: float
 ) -> Controller:
-    reconciler = _Execution(hub, members, kinds, env)
+    reconciler = _Execution(hub, members, kinds, env, max_delay)
     objects = [
         Watch(
             members,
@@ -90,16 +94,10 @@ def execution_controller(
                 predicate=content_changed,
                 indexes={WORKS_BY_TARGET: _target_namespace_of},
             ),
-            Watch(
-                hub,
-                karmada.CLUSTERS,
-                reconciler.works_of_cluster,
-                predicate=changed(lambda obj: (schedule.is_ready(obj), obj.metadata.deleting)),
-            ),
             Watch(members, NAMESPACES, reconciler.works_in_namespace, required=False),
             *objects,
         ],
-        reads=[Read(hub, karmada.INTERPRETER_CUSTOMIZATIONS)],
+        reads=[Read(hub, karmada.CLUSTERS), Read(hub, karmada.INTERPRETER_CUSTOMIZATIONS)],
     )
 
 
@@ -129,21 +127,25 @@ class _Outcome:
 
 class _Execution:
     def __init__(
-        self, hub: Fleet, members: Fleet, kinds: Sequence[Resource], env: Environment
+        self,
+        hub: Fleet,
+        members: Fleet,
+        kinds: Sequence[Resource],
+        env: Environment,
+        max_delay: float,
     ) -> None:
         self._hub = hub
         self._members = members
+        self._max_delay = max_delay
+        self._attempts: dict[Request, int] = {}
+        """Of each Work: how often in a row its member was not ready."""
+        self._applied: dict[Request, tuple[int, str]] = {}
+        """Of each Work: its generation and the uid of the member's object when last applied."""
         self._propagated = kinds
         self._kinds = {(kind.api_version, kind.kind): kind for kind in (*kinds, NAMESPACES)}
         self._env = env
         self._unkept = UnkeptChanges()
         self._status_writes = SharedTokenBuckets(BURST, PER_SECOND, ALL_PER_SECOND)
-
-    def works_of_cluster(self, cluster: str, member: Object) -> Iterable[Request]:
-        hub = self._hub.get(cluster)
-        namespace = karmada.execution_namespace(member.name)
-        for work in hub.cache(karmada.WORKS).list(namespace) if hub else ():
-            yield Request(cluster, work.namespace, work.name)
 
     def works_in_namespace(self, member: str, namespace: Object) -> Iterable[Request]:
         yield from work_of_member_object(member, namespace)
@@ -161,21 +163,24 @@ class _Execution:
             return DONE
         work = hub.cache(karmada.WORKS).get(request.name, request.namespace)
         if work is None:
-            self._status_writes.forget(request)
+            self._forget(request)
             await self._remove_orphans(hub, request)
             return DONE
         cluster = hub.cache(karmada.CLUSTERS).get(names.cluster_of(work.namespace))
         if work.metadata.deleting:
-            return await self._remove(hub, work, cluster)
+            return await self._remove(hub, work, cluster, request)
         if cluster is None or not schedule.is_ready(cluster):
-            return DONE  # the last known status stays; woken when the member is ready
+            return self._retry(request)  # the last known status stays
+        self._attempts.pop(request, None)
         manifest = next(iter(_manifests_of(work)), None)
         if manifest is None:
             return DONE
         if work.view(karmada.Work).spec.suspend_dispatching:
             await self._report_suspended(hub, work)
             return DONE  # woken when it is not
-        outcome = await self._apply(self._member(cluster.name), manifest)
+        outcome = await self._apply(self._member(cluster.name), request, work, manifest)
+        if outcome is None:
+            return DONE
         if wait := await self._report(hub, work, request, manifest, outcome):
             return after(wait)
         self._check_reflection(hub, outcome)
@@ -191,6 +196,17 @@ class _Execution:
         if works.customizations_of(hub, resource).status_reflection is not None:
             raise ReflectionFailed(f"ReflectStatus of {member!r}: expected a table, got nil")
 
+    def _retry(self, request: Request) -> Result:
+        """Try a Work whose member is not ready again, with growing delay."""
+        attempt = self._attempts.get(request, 0)
+        self._attempts[request] = attempt + 1
+        return after(min(self._max_delay, FIRST_RETRY_SECONDS * 2.0 ** min(attempt, 30)))
+
+    def _forget(self, request: Request) -> None:
+        self._status_writes.forget(request)
+        self._attempts.pop(request, None)
+        self._applied.pop(request, None)
+
     async def _remove_orphans(self, hub: Cluster, request: Request) -> None:
         member = self._members.get(names.cluster_of(request.namespace))
         if member is not None:
@@ -202,7 +218,11 @@ class _Execution:
             raise Waiting(f"member {name} is not engaged", 1.0)
         return member
 
-    async def _apply(self, member: Cluster, manifest: Values) -> _Outcome:
+    async def _apply(
+        self, member: Cluster, request: Request, work: Object, manifest: Values
+    ) -> _Outcome | None:
+        """None where nothing is tried: the object has lost Karmada's label, and the Work has not
+        changed since it was applied."""
         resource = self._kinds.get((manifest["apiVersion"], manifest["kind"]))
         if resource is None:
             kind = f"{manifest['apiVersion']} {manifest['kind']}"
@@ -218,20 +238,36 @@ class _Execution:
         try:
             if current is None:
                 created = await create_or_wait(member.client, resource, manifest, namespace)
+                self._applied[request] = (work.metadata.generation, created.metadata.uid)
                 return _applied(created)
             if current.metadata.deleting:
                 raise Waiting(f"{current!r} in member {member.name} is being deleted", 5.0)
+            version = (work.metadata.generation, current.metadata.uid)
+            is_new = self._applied.get(request) != version
+            if not is_new and not manifests.is_managed(current):
+                return None
             if not manifests.may_take_over(current, manifest):
-                return _Outcome(False, f"{resource} {name} exists and is not managed by Karmada")
-            return _applied(await self._update(member, resource, current, manifest))
+                return _Outcome(False, _unmanaged(resource, name))
+            written = await self._update(member, resource, current, manifest, is_new=is_new)
+            self._applied[request] = version
+            return _applied(written)
         except (errors.Invalid, errors.Forbidden, errors.NotServed, errors.NotFound) as error:
             return _Outcome(False, str(error))
 
     async def _update(
-        self, member: Cluster, resource: Resource, current: Object, manifest: Values
+        self,
+        member: Cluster,
+        resource: Resource,
+        current: Object,
+        manifest: Values,
+        *,
+        is_new: bool,
     ) -> Object:
+        """``is_new``: the Work has changed since it was last applied to this object."""
         change = manifests.decide_change(current, manifest)
         if not self._unkept.is_due(current, change):
+            return current
+        if not is_new and not manifests.is_drift(change):
             return current
         metadata = change.setdefault("metadata", {})
         metadata["uid"] = current.metadata.uid
@@ -288,7 +324,9 @@ class _Execution:
         }
         return {key: value for key, value in identifier.items() if value != ""}
 
-    async def _remove(self, hub: Cluster, work: Object, cluster: Object | None) -> Result:
+    async def _remove(
+        self, hub: Cluster, work: Object, cluster: Object | None, request: Request
+    ) -> Result:
         if karmada.FINALIZER_EXECUTION not in work.metadata.finalizers:
             return DONE
         if cluster is not None and schedule.is_ready(cluster):
@@ -297,7 +335,7 @@ class _Execution:
             for manifest in _manifests_of(work):
                 await self._remove_object(member, manifest, keep=keep)
         elif cluster is not None and not cluster.metadata.deleting:
-            return DONE  # blocked until the member is back; woken by its Cluster
+            return self._retry(request)  # blocked until the member is back
         self._env.fault("propagation.before-work-release")
         await patch.release_finalizer(hub.client, karmada.WORKS, work, karmada.FINALIZER_EXECUTION)
         return DONE
@@ -356,6 +394,13 @@ def _reported_before(status: Values) -> Any:
 
 def _applied(member: Object) -> _Outcome:
     return _Outcome(True, "Manifest has been successfully applied", member)
+
+
+def _unmanaged(resource: Resource, name: str) -> str:
+    return (
+        f"{resource} {name} already exists in the cluster and is not managed by Karmada:"
+        " Karmada will not manage this resource"
+    )
 
 
 def _has_namespace(member: Cluster, namespace: str) -> bool:

@@ -131,6 +131,12 @@ def decide_change(member: Object, manifest: Mapping[str, Any]) -> Values:
     return change
 
 
+def is_drift(change: Values) -> bool:
+    """Whether a change in the member is reverted without a change of the Work: not that of
+    annotations alone."""
+    return set(change) != {"metadata"} or set(change["metadata"]) != {"annotations"}
+
+
 def decide_release(member: Object) -> tuple[dict[str, str | None], dict[str, str | None]]:
     """The labels and annotations to remove from an object that stays in the member."""
 

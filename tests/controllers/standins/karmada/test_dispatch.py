@@ -161,13 +161,19 @@ async def test_an_orphaned_binding_is_adopted_by_the_recreated_template() -> Non
         assert after.metadata.uid == member.metadata.uid, "what ran there, runs on"
 
 
-async def test_a_binding_that_lost_its_owner_gets_it_back() -> None:
+async def test_a_binding_that_lost_its_owner_gets_it_back_when_its_template_changes() -> None:
     async with federation() as found:
         await create_policy(found.hub, NS, "DFW")
         made = await found.hub.create(WDS, deployment("app-web-dfw", NS, "DFW"), NS)
         await until(found.hub, karmada.RESOURCE_BINDINGS, BINDING, NS, scheduled)
         body: dict[str, Any] = {"metadata": {"ownerReferences": []}}
         await found.hub.patch(karmada.RESOURCE_BINDINGS, BINDING, merge(body), NS)
+        await settle()
+        left = await found.hub.get(karmada.RESOURCE_BINDINGS, BINDING, NS)
+        assert left.metadata.owner_references == ()
+
+        body = {"metadata": {"annotations": {"example.com/looked-at": "again"}}}
+        await found.hub.patch(WDS, "app-web-dfw", merge(body), NS)
         await until(
             found.hub,
             karmada.RESOURCE_BINDINGS,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import merge
 from datum_compute.testing.expectations import eventually
 from tests.support.federation.stage import NAMESPACE, Stage, stage
@@ -126,3 +128,60 @@ async def test_a_deployment_whose_binding_was_deleted_is_reported_and_comes_back
 
         await eventually("reported", reported, within=20)
         await eventually("as before", lambda: unsettled(on, {"web": DESIRED}), within=60)
+
+
+async def strip(on: Stage, resource: Resource, name: str, namespace: str = "") -> None:
+    """Remove every label and annotation of an object in the cell."""
+    found = await on.cell().get(resource, name, namespace)
+    metadata = {
+        "labels": dict.fromkeys(found.metadata.labels),
+        "annotations": dict.fromkeys(found.metadata.annotations),
+    }
+    await on.cell().patch(resource, name, merge({"metadata": metadata}), namespace)
+
+
+async def test_a_deployment_stripped_of_its_labels_in_the_cell_is_destroyed_whole() -> None:
+    async with stage() as on:
+        await deployed(on)
+        await strip(on, compute.WORKLOAD_DEPLOYMENTS, "web-default-dfw", on.hub_namespace)
+        await asyncio.sleep(30)
+        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+
+        await eventually("gone", lambda: leftovers(on), within=60)
+
+
+async def test_an_update_reaches_a_deployment_that_was_stripped_of_its_labels() -> None:
+    async with stage() as on:
+        await deployed(on)
+        await strip(on, compute.WORKLOAD_DEPLOYMENTS, "web-default-dfw", on.hub_namespace)
+        await asyncio.sleep(30)
+        later = replace(DESIRED, image="acme/web:2")
+        await apply(on, later.to_create())
+
+        await eventually("updated", lambda: unsettled(on, {"web": later}), within=120)
+
+
+async def test_what_runs_in_a_cell_and_is_unknown_to_the_hub_is_removed_in_the_end() -> None:
+    """The hub copy goes while the cell is stripped of its marks, and the cell is unreachable."""
+    async with stage() as on:
+        await deployed(on)
+        on.stop(MANAGEMENT)
+        await strip(on, compute.WORKLOAD_DEPLOYMENTS, "web-default-dfw", on.hub_namespace)
+        await on.hub.delete(compute.WORKLOAD_DEPLOYMENTS, "web-default-dfw", on.hub_namespace)
+        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        await asyncio.sleep(120)
+        assert await list_on_planes(on, compute.INSTANCES, "cell/dfw")
+        await on.start(MANAGEMENT)
+
+        await eventually("gone", lambda: leftovers(on), within=900)
+
+
+async def test_new_instances_start_in_a_namespace_that_was_stripped_of_its_labels() -> None:
+    async with stage() as on:
+        await deployed(on)
+        await strip(on, core.NAMESPACES, on.hub_namespace)
+        await asyncio.sleep(30)
+        more = replace(DESIRED, minimum=4)
+        await apply(on, more.to_create())
+
+        await eventually("scaled", lambda: unsettled(on, {"web": more}), within=120)

@@ -45,6 +45,12 @@ def hub_namespace_of(project: Cluster, namespace: str) -> str | None:
 
 
 def project_namespace_of(cell: Cluster, namespace: str) -> ProjectNamespace | None:
-    """The project behind a cell's ``ns-<uid>`` namespace; None until its labels arrive."""
+    """The project behind a cell's ``ns-<uid>`` namespace; None until its labels arrive. Where the
+    namespace has lost them, those of a deployment in it count: the hub gives both the same."""
     found = cell.cache(core.NAMESPACES).get(namespace)
-    return labelled_project(found.metadata.labels) if found is not None else None
+    labelled = labelled_project(found.metadata.labels) if found is not None else None
+    if labelled is not None:
+        return labelled
+    held = cell.cache(compute.WORKLOAD_DEPLOYMENTS).list(namespace)
+    named = (labelled_project(each.metadata.labels) for each in held)
+    return next((each for each in named if each is not None), None)

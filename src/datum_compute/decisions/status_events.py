@@ -78,6 +78,7 @@ def decide_deployment_events(
         compute.CONDITION_REPLICAS_READY,
         compute.CONDITION_AVAILABLE,
         compute.CONDITION_REMOVED,
+        compute.CONDITION_FOUND_ON_HUB,
     ):
         changed = _changed(before.conditions, after.conditions, type_)
         if changed is None:

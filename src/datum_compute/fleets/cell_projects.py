@@ -1,11 +1,11 @@
 """The project planes that have work in a cell.
 
 A cell learns its projects from its own cluster: a namespace that holds a WorkloadDeployment
-carries the name of the project. A project is engaged while at least one such namespace exists,
-on any cluster of the cell's fleet, and for as long as it holds claims of this cell: a claim may
-arrive after its Instance is deleted, and one that could not be released while the project was
-unreachable is released later. So a project without deployments is drained before it is disengaged
-(:mod:`.draining_projects`).
+carries the name of the project, and so do its deployments. A project is engaged while at least one
+such namespace exists, on any cluster of the cell's fleet, and for as long as it holds claims of
+this cell: a claim may arrive after its Instance is deleted, and one that could not be released
+while the project was unreachable is released later. So a project without deployments is drained
+before it is disengaged (:mod:`.draining_projects`).
 
 None of this survives a restart, nor needs to: a namespace stays in its cell when it is empty. At
 the start every project named by an empty namespace is checked as if it had just
@@ -159,8 +159,7 @@ class _Presence:
         namespace = namespaces.get(name)
         project = ""
         if namespace is not None and deployments.has_any(name):
-            label = namespace.metadata.labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME, "")
-            project = names.decode_project(label)
+            project = _project_of(namespace, *deployments.list(name))
         self._move((cluster, name), project)
 
     def _move(self, place: CellNamespace, project: str) -> None:
@@ -188,6 +187,13 @@ class _Presence:
     def _drained(self, project: str) -> None:
         self._leaving.discard(project)
         self.changes.note(project)
+
+
+def _project_of(*objects: Object) -> str:
+    """The project that the first of these objects with a label names. A namespace may have lost its
+    labels; its deployments have the same."""
+    labels = (each.metadata.labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME) for each in objects)
+    return names.decode_project(next((label for label in labels if label), ""))
 
 
 def _caches(cluster: Cluster) -> tuple[Cache, Cache]:

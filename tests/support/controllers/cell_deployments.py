@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
@@ -41,9 +42,12 @@ def federated_controller(w: ControllerPlanes, project: Client) -> Controller:
     )
 
 
-async def given(w: ControllerPlanes, replicas: int, **more: Any) -> Object:
+async def given(w: ControllerPlanes, replicas: int, *, managed: bool = True, **more: Any) -> Object:
+    """``managed`` as Karmada marks what it applies."""
     await given_namespace(w.cell, w.hub_namespace)
     body = deployment(NAME, replicas=replicas, **more)
+    if managed:
+        body["metadata"].setdefault("labels", {})[karmada.LABEL_MANAGED] = "true"
     return await w.cell.create(DEPLOYMENTS, body, w.hub_namespace)
 
 

@@ -278,6 +278,15 @@ async def an_unreadable_deployment(on: Stage) -> None:
     await asyncio.sleep(60)
 
 
+async def a_deployment_unknown_to_the_hub(on: Stage) -> None:
+    """Its hub copy was deleted after Karmada's labels had been removed in the cell."""
+    await deployed(on, 1)
+    [found] = await list_on_planes(on, compute.WORKLOAD_DEPLOYMENTS, "cell/dfw")
+    body = {"metadata": {"name": "left-default-dfw"}, "spec": found.spec}
+    await on.cell().create(compute.WORKLOAD_DEPLOYMENTS, body, found.namespace)
+    await asyncio.sleep(900)
+
+
 SCENARIOS = [
     RecordedScenario(the_whole_lifecycle),
     RecordedScenario(a_deleted_project),
@@ -290,4 +299,5 @@ SCENARIOS = [
     RecordedScenario(crashes_of_all_processes),
     RecordedScenario(locations_and_networks_added_and_removed),
     RecordedScenario(an_unreadable_deployment),
+    RecordedScenario(a_deployment_unknown_to_the_hub),
 ]

@@ -33,7 +33,7 @@ LABEL_INSTANCE_NAMESPACE = "compute.datumapis.com/instance-namespace"
 LABEL_TOPOLOGY_CITY_CODE = "topology.datum.net/city-code"
 """On hub deployments and Karmada Clusters; also a key of a Location's topology."""
 LABEL_UPSTREAM_CLUSTER_NAME = "meta.datumapis.com/upstream-cluster-name"
-"""On hub and cell namespaces and hub Instances: the project, encoded."""
+"""On hub and cell namespaces, deployments there, and hub Instances: the project, encoded."""
 LABEL_UPSTREAM_NAMESPACE = "meta.datumapis.com/upstream-namespace"
 """On hub and cell namespaces and hub copies: the project's namespace."""
 
@@ -94,6 +94,9 @@ CONDITION_CELL_REACHABLE = "CellReachable"
 """The hub reaches the cell, so that its report is current. Project plane only."""
 CONDITION_SCHEDULED = "Scheduled"
 """Exactly one cell was found for the city. Project plane only."""
+CONDITION_FOUND_ON_HUB = "FoundOnHub"
+"""False while the hub answers that it has no copy of a deployment that Karmada does not manage.
+Cell plane only."""
 CONDITION_REMOVED = "Removed"
 """False while a deletion waits, with what it waits for; never True, since the deployment is deleted
 when nothing of it is left. Project plane only."""

@@ -15,6 +15,7 @@ _LONGEST_DEPLOYMENT = 52
 """A DNS label has 63: a dash, an ordinal and what others append must still fit."""
 
 _DNS_LABEL = re.compile(name_patterns.DNS_LABEL)
+_FEDERATION_PREFIX = "ns-"
 _CLUSTER_PREFIX = "cluster-"
 _CLAIM_PREFIX = "instance-"
 
@@ -61,7 +62,12 @@ def policy_name(city: str) -> str:
 
 def federation_namespace(namespace_uid: str) -> str:
     """Where a project's namespace lives on the hub and in the cells."""
-    return f"ns-{namespace_uid}"
+    return _FEDERATION_PREFIX + namespace_uid
+
+
+def is_federation_namespace(name: str) -> bool:
+    """Whether the federator creates namespaces of this name."""
+    return name.startswith(_FEDERATION_PREFIX)
 
 
 def encode_cluster(name: str) -> str:

@@ -128,6 +128,7 @@ DEPLOYMENT_AVAILABLE = KindCondition("WorkloadDeployment", constants.CONDITION_A
 DEPLOYMENT_REPLICAS_READY = KindCondition("WorkloadDeployment", constants.CONDITION_REPLICAS_READY)
 DEPLOYMENT_CELL_REACHABLE = KindCondition("WorkloadDeployment", constants.CONDITION_CELL_REACHABLE)
 DEPLOYMENT_SCHEDULED = KindCondition("WorkloadDeployment", constants.CONDITION_SCHEDULED)
+DEPLOYMENT_FOUND_ON_HUB = KindCondition("WorkloadDeployment", constants.CONDITION_FOUND_ON_HUB)
 DEPLOYMENT_REMOVED = KindCondition("WorkloadDeployment", constants.CONDITION_REMOVED)
 WORKLOAD_AVAILABLE = KindCondition("Workload", constants.CONDITION_AVAILABLE)
 PLACEMENT_AVAILABLE = KindCondition("Placement", constants.CONDITION_AVAILABLE)
@@ -560,12 +561,28 @@ REASON_DRAIN_NOT_ACKNOWLEDGED = _declare(
         usual_seconds=2 * _MINUTE,
     )
 )
+REASON_DRAIN_REFUSED = _declare(
+    Reason(
+        "DrainRefused",
+        "The cell does not accept the change that stops the Instances of a deleted deployment.",
+        Actor.PLATFORM,
+        false=(DEPLOYMENT_REMOVED,),
+    )
+)
 REASON_REMOVING_FROM_HUB = _declare(
     Reason(
         "RemovingFromHub",
         "The hub still has objects of a deleted deployment, which go when its cell answers.",
         false=(DEPLOYMENT_REMOVED,),
         usual_seconds=30 * _MINUTE,
+    )
+)
+REASON_HUB_COPY_MISSING = _declare(
+    Reason(
+        "HubCopyMissing",
+        "The hub has no copy of the deployment; the cell deletes it after ten minutes.",
+        Actor.PLATFORM,
+        false=(DEPLOYMENT_FOUND_ON_HUB,),
     )
 )
 

@@ -245,8 +245,18 @@ TEXTS = {
         "No action needed: the deletion goes on without the cell if it does not respond.",
         _STATUS,
     ),
+    reasons.REASON_DRAIN_REFUSED: ReasonText(
+        "refused by the cell",
+        "The cell does not accept the deletion yet: contact the platform team if it lasts.",
+        _STATUS,
+    ),
     reasons.REASON_REMOVING_FROM_HUB: ReasonText(
         "waiting for the cell", "No action needed: the rest goes when the cell responds.", _STATUS
+    ),
+    reasons.REASON_HUB_COPY_MISSING: ReasonText(
+        "not known to the hub",
+        "The cell deletes it after ten minutes: contact the platform team to keep it.",
+        _STATUS,
     ),
     reasons.REASON_AVAILABLE_PLACEMENT_FOUND: ReasonText("available"),
     reasons.REASON_AVAILABLE_DEPLOYMENT_FOUND: ReasonText("available"),

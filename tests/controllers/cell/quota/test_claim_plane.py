@@ -13,8 +13,13 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
 from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.fleets.static import StaticFleet
-from tests.support.controllers.cell_instances import CLAIM, instance
-from tests.support.controllers.planes import NAMESPACE, controller_planes, given_namespace
+from tests.support.controllers.cell_instances import CLAIM, DEPLOYMENT, instance
+from tests.support.controllers.planes import (
+    NAMESPACE,
+    controller_planes,
+    deployment,
+    given_namespace,
+)
 from tests.support.objects import until
 
 
@@ -49,3 +54,20 @@ async def test_lesson_07_each_project_gets_the_claims_of_its_own_instances() -> 
         for client in (w.cell, w.hub):
             with pytest.raises(errors.NotServed):
                 await client.list(quota.RESOURCE_CLAIMS)
+
+
+async def test_a_namespace_that_lost_its_labels_is_named_by_those_of_its_deployments() -> None:
+    async with controller_planes() as w:
+        await w.cell.create(core.NAMESPACES, {"metadata": {"name": w.hub_namespace}})
+        controller = instance_controller(
+            w.cell_fleet(), w.env, hub=w.hub_fleet(), projects=w.projects(), cluster_name="dfw"
+        )
+        body = deployment(DEPLOYMENT)
+        body["metadata"]["labels"] = {
+            compute.LABEL_UPSTREAM_CLUSTER_NAME: "cluster-demo",
+            compute.LABEL_UPSTREAM_NAMESPACE: NAMESPACE,
+        }
+        await w.cell.create(compute.WORKLOAD_DEPLOYMENTS, body, w.hub_namespace)
+        async with w.running(controller):
+            await w.cell.create(compute.INSTANCES, instance(), w.hub_namespace)
+            await until(w.project, quota.RESOURCE_CLAIMS, CLAIM, NAMESPACE, lambda obj: True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.client.protocol import merge
 from datum_compute.controllers.management.federation import federator
 from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.runtime.writes.patch import values
@@ -125,6 +126,34 @@ async def test_deletion_goes_on_after_ninety_seconds_where_the_cell_acknowledges
             await shown(w, ("Removed", "False", "RemovingFromHub"))
             await remove_finalizers(w.hub, karmada.RESOURCE_BINDINGS, BINDING, w.hub_namespace)
             await until_gone(w.project, DEPLOYMENTS, NAME, NAMESPACE)
+
+
+async def test_a_copy_that_its_cell_refuses_is_kept_for_ten_minutes_and_the_project_says_so() -> (
+    None
+):
+    """Karmada would delete neither what it could not apply to, nor its Instances."""
+    async with controller_planes() as w:
+        await given_cell(w)
+        async with w.running(federator(w.projects(), w.hub_fleet(), w.env)):
+            await given_deployment(w)
+            await given_binding(w, "dfw")
+            await report(w.hub, w.hub_namespace, NAME, replicas=1, observedGeneration=1)
+            item = {"clusterName": "dfw", "applied": False, "appliedMessage": "it exists already"}
+            await w.hub.patch(
+                karmada.RESOURCE_BINDINGS,
+                BINDING,
+                merge({"status": {"aggregatedStatus": [item]}}),
+                w.hub_namespace,
+                subresource="status",
+            )
+            await w.project.delete(DEPLOYMENTS, NAME, NAMESPACE)
+            await scaled_to_zero(w)
+            found = await shown(w, ("Removed", "False", "DrainRefused"))
+            assert "it exists already" in message(found, "Removed")
+            await settle(570)
+            assert await find(w.hub, DEPLOYMENTS, NAME, w.hub_namespace) is not None
+
+            await until_gone(w.hub, DEPLOYMENTS, NAME, w.hub_namespace)
 
 
 async def test_a_deletion_that_takes_a_few_seconds_reports_no_wait() -> None:

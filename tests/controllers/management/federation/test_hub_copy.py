@@ -29,6 +29,7 @@ async def test_a_deployment_gets_namespace_policy_and_copy_on_the_hub() -> None:
         assert values(copy.spec) == values(made.spec)
         assert copy.metadata.labels == {
             compute.LABEL_TOPOLOGY_CITY_CODE: "DFW",
+            compute.LABEL_UPSTREAM_CLUSTER_NAME: "cluster-demo",
             compute.LABEL_UPSTREAM_NAMESPACE: NAMESPACE,
         }
         assert copy.metadata.annotations[compute.ANNOTATION_SOURCE_GENERATION] == "1"
@@ -42,6 +43,8 @@ async def test_a_deployment_gets_namespace_policy_and_copy_on_the_hub() -> None:
             1,
             1,
         )
+        # A cell's object that has lost Karmada's labels is taken back.
+        assert spec.conflict_resolution == "Overwrite"
 
 
 async def test_the_hub_location_is_recorded_before_anything_is_created() -> None:

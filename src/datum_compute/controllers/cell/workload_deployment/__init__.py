@@ -9,15 +9,18 @@ Steps, in calling order (:mod:`.reconcile`):
 
 1. finalizer; while being deleted instead, delete all Instances and wait for the last
    (:mod:`.removal`);
-2. networks (:mod:`.networks`): create what is missing, check what is ready. A failure is raised
+2. orphans (:mod:`.orphans`): a deployment that the hub no longer has is reported, and deleted
+   after ten minutes;
+3. networks (:mod:`.networks`): create what is missing, check what is ready. A failure is raised
    only at the end: it must not stop Instances from being created or replaced;
-3. instances (:mod:`.instances`): decide by the deployment's policy, then act; while hub or
+4. instances (:mod:`.instances`): decide by the deployment's policy, then act; while hub or
    project are unreachable nothing is replaced;
-4. gates: once networks are ready, remove ``Network`` from the Instances that have it;
-5. status: counters and conditions, decided in :mod:`datum_compute.decisions.rollup.deployment`
+5. gates: once networks are ready, remove ``Network`` from the Instances that have it;
+6. status: counters and conditions, decided in :mod:`datum_compute.decisions.rollup.deployment`
    and rate-limited; Events and metrics (:mod:`.signals`).
 
-Conditions it writes: ``Available`` and ``ReplicasReady``, with the project's generation.
+Conditions it writes: ``Available``, ``ReplicasReady`` and, for an orphan, ``FoundOnHub``, with the
+project's generation.
 """
 
 from datum_compute.controllers.cell.workload_deployment.controller import (

@@ -10,6 +10,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.controllers.cell.contact import ContactMonitor
 from datum_compute.controllers.cell.workload_deployment import instances, networks
+from datum_compute.controllers.cell.workload_deployment.orphans import OrphanMonitor
 from datum_compute.controllers.cell.workload_deployment.reconcile import DeploymentReconciler
 from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
 from datum_compute.decisions.instances.gates import has_gate
@@ -55,7 +56,8 @@ def workload_deployment_controller(
     if networking:
         watches += _network_watches(cell)
     contacts = ContactMonitor(hub, projects, cluster_name)
-    signals = DeploymentSignals(env, metrics)
+    orphans = OrphanMonitor(hub, env)
+    signals = DeploymentSignals(env, metrics, orphans)
     register_resource_metrics(
         signals.registry,
         cell,
@@ -63,7 +65,7 @@ def workload_deployment_controller(
         "datum_cloud_compute_workload_deployment",
     )
     reconciler = DeploymentReconciler(
-        cell, env, networking=networking, contacts=contacts, signals=signals
+        cell, env, networking=networking, contacts=contacts, signals=signals, orphans=orphans
     )
     return Controller(
         "workload-deployment",

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
+
+from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, Unreadable
 from datum_compute.client import errors
@@ -14,6 +17,12 @@ from datum_compute.controllers.cell.contact import ContactMonitor
 from datum_compute.controllers.cell.gates import ensure_gates_removed
 from datum_compute.controllers.cell.workload_deployment import instances, networks, removal
 from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
+from datum_compute.controllers.cell.workload_deployment.orphans import (
+    MANAGED,
+    OrphanCheck,
+    OrphanMonitor,
+    orphaned_condition,
+)
 from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
 from datum_compute.decisions.instances.gates import gates_for_new, has_gate
 from datum_compute.decisions.instances.plan import HeldStep, InstancePlan
@@ -56,8 +65,10 @@ class DeploymentReconciler:
         networking: bool,
         contacts: ContactMonitor,
         signals: DeploymentSignals,
+        orphans: OrphanMonitor,
     ) -> None:
         self._cell = cell
+        self._orphans = orphans
         self._signals = signals
         self._contacts = contacts
         self._env = env
@@ -74,6 +85,7 @@ class DeploymentReconciler:
         deployment = cache.get(request.name, request.namespace)
         if deployment is None or deployment.metadata.deleting:
             self._plans.pop(request, None)
+            self._orphans.forget(request)
         if deployment is None:
             return DONE
         if deployment.metadata.deleting:
@@ -98,9 +110,16 @@ class DeploymentReconciler:
             deployment,
             finalizer=compute.FINALIZER_WORKLOAD_DEPLOYMENT,
         )
-        return await self._sync(cell, deployment, request)
+        orphan = await self._orphans.check(cell, deployment, request)
+        if orphan.deleted:
+            return DONE  # its deletion is the next event
+        result = await self._sync(cell, deployment, request, orphan)
+        delays = [each for each in (result.delay, orphan.delay) if each is not None]
+        return after(min(delays)) if delays else DONE
 
-    async def _sync(self, cell: Cluster, deployment: Object, request: Request) -> Result:
+    async def _sync(
+        self, cell: Cluster, deployment: Object, request: Request, orphan: OrphanCheck
+    ) -> Result:
         """Try every step and write the status in any case; then raise the first failure, if
         any."""
         failures: list[_Failure] = []
@@ -132,7 +151,7 @@ class DeploymentReconciler:
             failures.append(error)
             refusal = _refusal(error)
         result = await self._report(
-            cell, deployment, views, revision, state, plan.held, refusal=refusal
+            cell, deployment, views, revision, state, plan.held, refusal=refusal, orphan=orphan
         )
         if failures:
             raise failures[0]
@@ -205,6 +224,7 @@ class DeploymentReconciler:
         held: Sequence[HeldStep] = (),
         *,
         refusal: str = "",
+        orphan: OrphanCheck = MANAGED,
     ) -> Result:
         left = self._reports.delay(deployment.metadata.uid)
         if left > 0:
@@ -212,21 +232,23 @@ class DeploymentReconciler:
             return after(left)
         if left := self._ready_due_in(deployment, views):
             return after(left)
-        status = compute.deployment_status_to_wire(
-            decide_deployment_status(
-                deployment.view(compute.WorkloadDeployment),
-                views,
-                template_hash=revision,
-                context=DeploymentContext(
-                    location=state.location,
-                    location_needed=not state.located,
-                    networks_ready=state.ready,
-                    refusal=refusal,
-                ),
-                held=held,
-                now=self._env.now(),
-            )
+        decided = decide_deployment_status(
+            deployment.view(compute.WorkloadDeployment),
+            views,
+            template_hash=revision,
+            context=DeploymentContext(
+                location=state.location,
+                location_needed=not state.located,
+                networks_ready=state.ready,
+                refusal=refusal,
+            ),
+            held=held,
+            now=self._env.now(),
         )
+        orphaned = orphaned_condition(deployment, orphan, self._env.now())
+        others = conditions.without(decided.conditions, compute.CONDITION_FOUND_ON_HUB)
+        decided = msgspec.structs.replace(decided, conditions=(*others, *orphaned))
+        status = compute.deployment_status_to_wire(decided)
         if not patch.difference(patch.values(deployment.status), status):
             return DONE
         # The only writer: the federator writes in projects, and does not run on a single cluster.

@@ -2,7 +2,8 @@
 
 Events on the deployment: ``Scaled`` when the desired number changes, ``Recreated`` for each
 Instance that is replaced by one of the newest template, one Event when the first Instance is
-ready, and a Warning for a blocking reason. A metric counts the actions on Instances by kind.
+ready, and a Warning for a blocking reason and for an orphan. Metrics count the actions on
+Instances by kind, and the orphans.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.controllers.cell.workload_deployment.orphans import OrphanMonitor
 from datum_compute.decisions import status_events
 from datum_compute.decisions.instances import plan
 from datum_compute.decisions.status_events import NORMAL, EventContent
@@ -27,7 +29,9 @@ def _action_label(reason: plan.DeleteReason) -> str:
 
 
 class DeploymentSignals:
-    def __init__(self, env: Environment, metrics: MetricsRegistry | None) -> None:
+    def __init__(
+        self, env: Environment, metrics: MetricsRegistry | None, orphans: OrphanMonitor
+    ) -> None:
         self.registry = metrics if metrics is not None else MetricsRegistry()
         self._events = EventRecorder(COMPONENT, env, self.registry)
         self._actions = self.registry.counter(
@@ -35,6 +39,10 @@ class DeploymentSignals:
             "Actions on the Instances of a cell, by kind.",
             "action",
         )
+        self.registry.gauge(
+            "compute_orphaned_deployments",
+            "Deployments of the cell that neither the hub nor Karmada knows.",
+        ).labels().track(lambda: float(orphans.count))
         for kind in ("create", "patch_labels", *map(_action_label, plan.DeleteReason)):
             self._actions.labels(kind)
 

@@ -1,8 +1,8 @@
 """Copies each WorkloadDeployment of a project to the hub, and its status back.
 
 It owns, on the hub: the namespace ``ns-<uid>`` with its upstream labels, the
-WorkloadDeployment (spec, the labels ``topology.datum.net/city-code`` and
-``upstream-namespace``, annotations ``source-generation`` and ``propagation-requested-at``) and
+WorkloadDeployment (spec, the label ``topology.datum.net/city-code`` and the
+upstream labels, annotations ``source-generation`` and ``propagation-requested-at``) and
 the PropagationPolicy of each city. In the project it owns the finalizer
 ``compute.datumapis.com/federator``, annotation ``federation-namespace`` and the status of the
 WorkloadDeployment.

@@ -19,10 +19,7 @@ from datum_compute.runtime.writes.spec_copies import SpecCopies, is_subset
 
 async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str) -> None:
     """Ensure the hub namespace of a project's namespace. Karmada copies its labels to cells."""
-    labels = {
-        compute.LABEL_UPSTREAM_CLUSTER_NAME: names.encode_cluster(project),
-        compute.LABEL_UPSTREAM_NAMESPACE: namespace,
-    }
+    labels = _upstream_labels(project, namespace)
     found = hub.cache(core.NAMESPACES).get(name)
     if found is None:
         try:
@@ -34,6 +31,13 @@ async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str
     if found.metadata.deleting:
         raise Waiting(f"hub namespace {name} is being deleted", 5.0)
     await patch.ensure_metadata(hub.client, core.NAMESPACES, found, labels=labels)
+
+
+def _upstream_labels(project: str, namespace: str) -> dict[str, str]:
+    return {
+        compute.LABEL_UPSTREAM_CLUSTER_NAME: names.encode_cluster(project),
+        compute.LABEL_UPSTREAM_NAMESPACE: namespace,
+    }
 
 
 async def ensure_policy(hub: Cluster, hub_namespace: str, city: str) -> None:
@@ -70,20 +74,26 @@ def _policy_spec(city: str, hub_namespace: str) -> dict[str, Any]:
             # A deployment runs in exactly one cell, and stays there.
             "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
         },
+        # Without it Karmada never again updates or deletes a cell's object that has lost Karmada's
+        # labels. A cell's ``ns-<uid>`` holds only what the federator sends, so nothing of others
+        # is overwritten.
+        "conflictResolution": "Overwrite",
     }
 
 
 async def ensure_deployment(
     hub_client: Client,
     copied: SpecCopies,
+    project: str,
     deployment: Object,
     hub_namespace: str,
     hub_deployment: Object | None,
 ) -> Object:
-    """Ensure the hub copy: the spec unchanged, and its source generation in the same write."""
+    """Ensure the hub copy: the spec unchanged, and its source generation in the same write. Its
+    labels name the project, so that a cell knows it although its namespace lost them."""
     labels = {
         compute.LABEL_TOPOLOGY_CITY_CODE: city_of(deployment),
-        compute.LABEL_UPSTREAM_NAMESPACE: deployment.namespace,
+        **_upstream_labels(project, deployment.namespace),
     }
     notes = {compute.ANNOTATION_SOURCE_GENERATION: str(deployment.metadata.generation)}
     if hub_deployment is None:

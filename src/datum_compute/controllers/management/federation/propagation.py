@@ -37,7 +37,7 @@ class Propagation:
     """Seconds until it is to be checked again; None where nothing is wrong."""
 
 
-class _Fault(Enum):
+class _PropagationFault(Enum):
     UNBOUND = auto()
     """The copy has no binding, or one that is being deleted."""
     UNOWNED = auto()
@@ -48,7 +48,7 @@ class _Fault(Enum):
 
 @dataclass(slots=True)
 class _Record:
-    fault: _Fault
+    fault: _PropagationFault
     report: bytes
     since: float
     due: float
@@ -90,7 +90,7 @@ class PropagationCheck:
             await self._request(hub, hub_deployment)
             record.interval = min(2 * record.interval, MAX_INTERVAL_SECONDS)
             record.due = now + record.interval
-        return Propagation(fault is _Fault.UNBOUND, max(1.0, record.due - now))
+        return Propagation(fault is _PropagationFault.UNBOUND, max(1.0, record.due - now))
 
     async def _request(self, hub: Cluster, hub_deployment: Object) -> None:
         stamp = conditions.wire_time(self._env.now())
@@ -102,17 +102,19 @@ class PropagationCheck:
         )
 
 
-def _find_fault(hub: Cluster, hub_deployment: Object, binding: Object | None) -> _Fault | None:
+def _find_fault(
+    hub: Cluster, hub_deployment: Object, binding: Object | None
+) -> _PropagationFault | None:
     if binding is None or binding.metadata.deleting:
-        return _Fault.UNBOUND
+        return _PropagationFault.UNBOUND
     if bindings.is_orphaned(binding):
-        return _Fault.UNOWNED
+        return _PropagationFault.UNOWNED
     report = _report_in(binding)
     if not report or report == bytes(hub_deployment.status) or not has_status_aggregation(hub):
         return None
     aggregated = binding.view(karmada.ResourceBinding).status.aggregated_status[0].status
     is_equal = patch.values(aggregated) == patch.values(hub_deployment.status)
-    return None if is_equal else _Fault.SILENT
+    return None if is_equal else _PropagationFault.SILENT
 
 
 def _report_in(binding: Object | None) -> bytes:

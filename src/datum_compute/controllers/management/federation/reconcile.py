@@ -98,7 +98,7 @@ class Federator:
         await hub_objects.ensure_namespace(hub, hub_namespace, project.name, deployment.namespace)
         await hub_objects.ensure_policy(hub, hub_namespace, hub_objects.city_of(deployment))
         hub_deployment = await hub_objects.ensure_deployment(
-            hub.client, self._copies, deployment, hub_namespace, cached
+            hub.client, self._copies, project.name, deployment, hub_namespace, cached
         )
         self._signals.record_hub_write(cached, hub_deployment)
         return hub_deployment

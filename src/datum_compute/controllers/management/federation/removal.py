@@ -4,8 +4,9 @@ When the hub copy is deleted Karmada deletes the cell's deployment at once, and 
 So the copy is first scaled to zero, and deleted when the cell reports no Instance. It is deleted
 without that report when the cell is unreachable, when no cell has the deployment, and when the
 cell has had its time: 90 seconds where it has not even acknowledged the scale to zero, as when its
-manager is down, ten minutes where it has. The finalizer stays until the hub has nothing left of the
-deployment. What a deletion waits for is in the condition ``Removed``.
+manager is down, ten minutes where it has, or where it refuses the copy of a deployment that it
+runs. The finalizer stays until the hub has nothing left of the deployment. What a deletion waits
+for is in the condition ``Removed``.
 """
 
 from __future__ import annotations
@@ -74,7 +75,12 @@ def decide_drain(
     left = DRAIN_SECONDS - (now - _deleted_at(deployment, now)).total_seconds()
     since = conditions.wire_time(_deleted_at(deployment, now))
     cell = ", ".join(route.cells)
-    if _has_acknowledged(hub_deployment):
+    if route.refusal and hub_deployment.status:
+        # Karmada would leave running what it could not apply to. The scale to zero may change that:
+        # the policy takes over an object that has lost Karmada's labels.
+        reason = compute.REASON_DRAIN_REFUSED
+        message = f"Cell {cell} was asked at {since} to stop the Instances: {route.refusal}"
+    elif _has_acknowledged(hub_deployment):
         count = hub_deployment.view(compute.WorkloadDeployment).status.replicas
         reason = compute.REASON_DRAINING
         message = f"Cell {cell} has been stopping Instances since {since}, {count} are left"

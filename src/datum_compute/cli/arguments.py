@@ -22,6 +22,7 @@ DEFAULT_ACTIONS = {
     "instances": ("list", frozenset({"list", "describe"})),
     "access": ("status", frozenset({"status", "request"})),
     "projects": ("list", frozenset({"list", "create"})),
+    "context": ("list", frozenset({"list", "show", "add", "use", "remove"})),
     "rollout": ("status", frozenset({"status", "history", "undo", "restart"})),
 }
 """Command -> its default action and all its actions."""

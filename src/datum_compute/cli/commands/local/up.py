@@ -126,7 +126,6 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
 
 def _wanted_settings(context: Context, stored: LocalSettings | None) -> LocalSettings:
     args, changed = context.args, stored or LocalSettings()
-    changed = replace(changed, runtime=_runtime(context, stored))
     if args.cities is not None:
         changed = replace(changed, cities=_cities(args.cities))
     if args.project is not None:
@@ -139,7 +138,8 @@ def _wanted_settings(context: Context, stored: LocalSettings | None) -> LocalSet
         changed = replace(changed, port=args.port)
     if args.grant is not None:
         changed = replace(changed, grant={**DEFAULT_GRANT, **_grant(args.grant)})
-    return changed
+    # Last, because it asks the engines.
+    return replace(changed, runtime=_runtime(context, stored))
 
 
 def _runtime(context: Context, stored: LocalSettings | None) -> str:

@@ -1,13 +1,14 @@
 """Which kinds one plane serves: its built-ins, and what its definitions add.
 
-A definition is served from the moment it is stored, before its writer gets a response.
+A definition is served from the moment it is stored, before its writer gets a response, unless
+another one of its group has a name that it wants.
 Compiled definitions are shared by content, so a hundred planes with the same definitions hold
 one set of compiled schemas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,8 @@ class KindRegistry:
     def __init__(self, builtins: Iterable[ServedKind]) -> None:
         self.terminating: set[str] = set()
         """Group resources whose definition is being deleted: nothing new may be created."""
+        self.refused: set[str] = set()
+        """Definitions that want a name which another one has."""
         self._by_path: dict[tuple[str, str, str], ServedKind] = {}
         self._by_definition: dict[str, list[ServedKind]] = {}
         for kind in builtins:
@@ -55,11 +58,15 @@ class KindRegistry:
         # An older release stored definitions of built-in kinds; those never replace them.
         if (known := self.any_version(name)) is not None and known.builtin:
             return
-        kinds = compiled_kinds(definition)
+        kinds = compiled_kinds(definition) if _is_served(definition) else []
         if "deletionTimestamp" in definition["metadata"]:
             self.terminating.add(name)
         else:
             self.terminating.discard(name)
+        if _is_refused(definition):
+            self.refused.add(name)
+        else:
+            self.refused.discard(name)
         held = self._by_definition.get(name, [])
         if len(held) == len(kinds) and all(map(lambda a, b: a is b, held, kinds)):
             return
@@ -71,6 +78,7 @@ class KindRegistry:
 
     def undefine(self, name: str) -> None:
         self.terminating.discard(name)
+        self.refused.discard(name)
         self._drop(name)
         self.generation += 1
 
@@ -95,8 +103,12 @@ def _compile(content: bytes) -> list[ServedKind]:
     return from_crd(decode_json(content))
 
 
-def establish(definition: dict[str, Any], now: str) -> list[FieldError]:
-    """Check a definition and write the status of one that is served."""
+def establish(
+    definition: dict[str, Any], now: str, others: Iterable[Mapping[str, Any]] = ()
+) -> list[FieldError]:
+    """Check a definition and write its status. ``others`` are the accepted names of the group's
+    other definitions; one that wants a name of theirs is stored, and not served until it is
+    free."""
     try:
         compiled_kinds(definition)
     except CrdInvalid as error:
@@ -105,9 +117,17 @@ def establish(definition: dict[str, Any], now: str) -> list[FieldError]:
     held = definition.get("status") or {}
     versions = [one["name"] for one in spec["versions"] if one.get("storage")]
     stored = list(dict.fromkeys([*(held.get("storedVersions") or []), *versions]))
+    accepted, reason, message = _accept(spec["names"], held.get("acceptedNames") or {}, others)
+    conditions = held.get("conditions") or []
+    if reason:
+        states = [("NamesAccepted", "False", reason, message)]
+        if not _is_true(conditions, "Established"):
+            states.append(("Established", "False", "NotAccepted", "not all names are accepted"))
+    else:
+        states = [(kind, "True", *rest) for kind, *rest in _ESTABLISHED]
     definition["status"] = {
-        "conditions": _conditions(held.get("conditions") or [], now),
-        "acceptedNames": spec["names"],
+        "conditions": _conditions(conditions, states, now),
+        "acceptedNames": accepted,
         "storedVersions": stored,
     }
     return []
@@ -118,18 +138,74 @@ _ESTABLISHED = (
     ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
 )
 
+_NAMES = (
+    ("plural", "PluralConflict"),
+    ("singular", "SingularConflict"),
+    ("shortNames", "ShortNamesConflict"),
+    ("kind", "KindConflict"),
+    ("listKind", "ListKindConflict"),
+)
+"""Each field of the names and the reason of its conflict. The last one counts, as in the real
+server."""
+_OF_KINDS = ("kind", "listKind")
 
-def _conditions(held: list[dict[str, Any]], now: str) -> list[dict[str, Any]]:
-    present = {one["type"] for one in held}
-    added = [
-        {
-            "type": kind,
-            "status": "True",
+
+def _accept(
+    wanted: Mapping[str, Any], held: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, Any], str, str]:
+    """The names that are accepted, and reason and message of a conflict, empty for none."""
+    taken: dict[bool, set[str]] = {True: set(), False: set()}
+    for each in others:
+        for field, _ in _NAMES:
+            taken[field in _OF_KINDS].update(_listed(each.get(field)))
+    accepted, reason, message = dict(wanted), "", ""
+    for field, conflict in _NAMES:
+        own = _listed(held.get(field))
+        used = [
+            name
+            for name in _listed(wanted.get(field))
+            if name not in own and name in taken[field in _OF_KINDS]
+        ]
+        if used:
+            reason, message = conflict, ", ".join(f'"{name}" is already in use' for name in used)
+            accepted.pop(field)
+            if field in held:
+                accepted[field] = held[field]
+    return accepted, reason, message
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) and value else list(value or ())
+
+
+def _is_true(conditions: list[dict[str, Any]], type: str) -> bool:
+    return any(one["type"] == type and one["status"] == "True" for one in conditions)
+
+
+def _is_served(definition: Mapping[str, Any]) -> bool:
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    return not _is_refused(definition) or _is_true(conditions, "Established")
+
+
+def _is_refused(definition: Mapping[str, Any]) -> bool:
+    """Whether a name it wants was taken by another definition when it was stored."""
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "NamesAccepted" and one["status"] == "False" for one in conditions)
+
+
+def _conditions(
+    held: list[dict[str, Any]], states: Iterable[tuple[str, ...]], now: str
+) -> list[dict[str, Any]]:
+    """Those held, with the given ones in their place; a time is that of a change."""
+    found = {one["type"]: one for one in held}
+    for type, status, reason, message in states:
+        before = found.get(type)
+        changed = before is None or before["status"] != status
+        found[type] = {
+            "type": type,
+            "status": status,
             "reason": reason,
             "message": message,
-            "lastTransitionTime": now,
+            "lastTransitionTime": now if changed else before["lastTransitionTime"],
         }
-        for kind, reason, message in _ESTABLISHED
-        if kind not in present
-    ]
-    return [*held, *added]
+    return list(found.values())

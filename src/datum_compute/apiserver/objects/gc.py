@@ -45,7 +45,8 @@ class _Item(msgspec.Struct, frozen=True, gc=False):
 
     task: str
     """object: delete it if its owners are deleted; owner: finish its deletion (its uid is the
-    key); namespace and definition: delete the content."""
+    key); namespace and definition: delete the content; names: serve definitions of the group
+    that wait for one."""
     plane: str
     key: tuple[str, ...]
 
@@ -83,6 +84,8 @@ class GarbageCollector:
             for table in plane.store.all_tables():
                 for stored in table.in_order(None):
                     self._enqueue(plane.store, table, stored)
+            for name in sorted(plane.registry.refused):
+                self._add("names", plane.store, (_group_of(name),))
 
     def _on_change(self, plane: PlaneStore, table: Table, event: StoreEvent) -> None:
         after = event.after
@@ -102,6 +105,8 @@ class GarbageCollector:
             namespace = plane.get((builtin_rules.NAMESPACES, "", gone.namespace))
             if namespace is not None and namespace.deleting:
                 self._add("namespace", plane, (gone.namespace,))
+        if table.resource == builtin_rules.CRDS:
+            self._add("names", plane, (_group_of(gone.name),))
         definition = plane.get((builtin_rules.CRDS, "", table.resource))
         if definition is not None and definition.deleting:
             self._add("definition", plane, (table.resource,))
@@ -137,6 +142,8 @@ class GarbageCollector:
                     self._finish_owner(plane, item.key[0])
                 case "namespace":
                     self._empty_namespace(plane, item.key[0])
+                case "names":
+                    self._accept_names(plane, item.key[0])
                 case _:
                     self._empty_definition(plane, item.key[0])
         except errors.ApiError as error:
@@ -219,6 +226,14 @@ class GarbageCollector:
         else:
             _drop_finalizer(plane, kind, stored, builtin_rules.CRD_CLEANUP)
 
+    def _accept_names(self, plane: Plane, group: str) -> None:
+        """Names of the group are free again: definitions that want them are served."""
+        kind = plane.registry.builtin(builtin_rules.CRDS)
+        for name in sorted(plane.registry.refused):
+            stored = plane.store.get((builtin_rules.CRDS, "", name))
+            if stored is not None and not stored.deleting and _group_of(name) == group:
+                plane.writer.replace(kind, stored, plane.writer.read(kind, stored))
+
     def _empty(
         self, plane: Plane, table: Table, namespace: str | None, again: tuple[str, str]
     ) -> None:
@@ -231,6 +246,10 @@ class GarbageCollector:
             plane.writer.delete(kind, row, DeleteOptions("Background", uid=row.uid))
         if len(remaining) > SLICE:
             self._add(again[0], plane.store, (again[1],))
+
+
+def _group_of(definition: str) -> str:
+    return definition.partition(".")[2]
 
 
 def _owner_of(plane: PlaneStore, dependent: StoredObject, owner: Owner) -> StoredObject | None:

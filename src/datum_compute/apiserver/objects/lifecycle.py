@@ -81,7 +81,9 @@ class Writer:
         errors += outcome.errors
         if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += definitions.validate_group(obj)
-            errors += registry.establish(obj, metadata["creationTimestamp"])
+            errors += registry.establish(
+                obj, metadata["creationTimestamp"], self._names_of_others(obj)
+            )
         name = metadata.get("name", "")
         if errors:
             raise status.invalid_object(resource, name, errors)
@@ -96,6 +98,14 @@ class Writer:
             return WriteResult(encode_json(obj), None, unknown=tuple(unknown))
         stored = self._plane.put(resource.group_resource, obj, None, validated_by=kind.schema)
         return WriteResult(stored.raw, stored, unknown=tuple(unknown))
+
+    def _names_of_others(self, definition: dict[str, Any]) -> list[dict[str, Any]]:
+        """The accepted names of the other definitions of its group."""
+        name, group = definition["metadata"].get("name", ""), definition["spec"]["group"]
+        rows = self._plane.table(builtin_rules.CRDS).in_order(None)
+        others = [row for row in rows if row.name != name and row.name.partition(".")[2] == group]
+        found = [decode_json(row.raw) for row in others]
+        return [(each.get("status") or {}).get("acceptedNames") or {} for each in found]
 
     def _set_identity(self, kind: ServedKind, metadata: dict[str, Any]) -> None:
         metadata["uid"] = self._env.new_uid()
@@ -147,7 +157,8 @@ class Writer:
             errors += validate_transitions(kind.schema.rules, old, new)
         if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += definitions.validate_change(old, new)
-            errors += registry.establish(new, object_meta.timestamp(self._env.now()))
+            now = object_meta.timestamp(self._env.now())
+            errors += registry.establish(new, now, self._names_of_others(new))
         if errors:
             raise status.invalid_object(resource, before.name, errors)
         return self.store_change(

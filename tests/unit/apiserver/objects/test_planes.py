@@ -14,6 +14,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
+from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import embedded_server
 from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS, Caller, widget_server
@@ -78,6 +79,62 @@ async def test_a_kind_is_served_once_its_definition_is_created() -> None:
         assert b'"NamesAccepted"' in bytes(defined.status)
         with pytest.raises(errors.NotServed):
             await caller.embedded.client("hub").list(GADGETS)
+
+
+@pytest.mark.parametrize(
+    ("names", "reason", "taken"),
+    [
+        ({"kind": "Gadget"}, "KindConflict", "Gadget"),
+        ({"kind": "Tool", "listKind": "GadgetList"}, "ListKindConflict", "GadgetList"),
+        ({"kind": "Tool", "singular": "gadgets"}, "SingularConflict", "gadgets"),
+        ({"kind": "Tool", "shortNames": ["t", "gd"]}, "ShortNamesConflict", "gd"),
+    ],
+)
+async def test_a_definition_with_a_name_of_another_is_served_when_that_one_is_gone(
+    names: dict[str, Any], reason: str, taken: str
+) -> None:
+    tools = Resource("gadgets.example", "v1", "tools", names["kind"])
+    later = gadget_crd(names={"plural": "tools", **names})
+    later["metadata"] = {"name": "tools.gadgets.example"}
+    held = {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets", "shortNames": ["gd"]}
+    first = gadget_crd(names=held)
+    async with widget_server() as caller:
+        client = caller.client
+        await client.create(CRDS, first)
+
+        refused = values((await client.create(CRDS, later)).status)
+        assert [
+            (each["type"], each["status"], each["reason"], each["message"])
+            for each in refused["conditions"]
+        ] == [
+            ("NamesAccepted", "False", reason, f'"{taken}" is already in use'),
+            ("Established", "False", "NotAccepted", "not all names are accepted"),
+        ]
+        with pytest.raises(errors.NotServed):
+            await client.list(tools)
+        await client.list(GADGETS)
+
+        await client.delete(CRDS, "gadgets.gadgets.example")
+        await asyncio.sleep(1)
+        accepted = values((await client.get(CRDS, "tools.gadgets.example")).status)
+        assert [(each["status"], each["reason"]) for each in accepted["conditions"]] == [
+            ("True", "NoConflicts"),
+            ("True", "InitialNamesAccepted"),
+        ]
+        assert accepted["acceptedNames"] == later["spec"]["names"]
+        assert (await client.list(tools)).items == []
+
+
+async def test_the_same_names_in_another_group_are_accepted() -> None:
+    other = gadget_crd(group="other.example")
+    other["metadata"] = {"name": "gadgets.other.example"}
+    async with widget_server() as caller:
+        await caller.client.create(CRDS, gadget_crd())
+        await caller.client.create(CRDS, other)
+
+        assert (await caller.client.list(GADGETS)).items == []
+        again = Resource("other.example", "v1", "gadgets", "Gadget")
+        assert (await caller.client.list(again)).items == []
 
 
 async def test_a_changed_definition_applies_to_the_next_write() -> None:

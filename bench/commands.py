@@ -58,7 +58,20 @@ def measure() -> list[Result]:
 def _listings() -> tuple[Taken, Taken, dict[str, float]]:
     with local_platform() as local:
         image = "registry.example/bench:1"
-        run(local.compute("deploy", "bench", "--image", image, "--city", "DFW,LHR", "--min", "10"))
+        run(
+            local.compute(
+                "deploy",
+                "bench",
+                "--image",
+                image,
+                "--city",
+                "DFW,LHR",
+                "--min",
+                "10",
+                "--window",
+                "0s",
+            )
+        )
         ours, theirs = in_turn(local, ("instances",), ("get", "instances"))
         others = {}
         for name, words in OTHERS.items():

@@ -82,17 +82,19 @@ def test_up_deploy_scale_update_destroy_down(person: Person) -> None:
     assert up.returncode == 0, up.stderr
     assert "Ready in" in up.stderr
 
-    deployed = person.types("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=2")
+    deployed = person.types(
+        "deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=2", "--window=0s"
+    )
     assert deployed.returncode == 0, deployed.stderr
     assert "Rollout complete" in deployed.stderr
     assert cities(person) == {"DFW": ["Available"] * 2, "LHR": ["Available"] * 2}
 
-    person.succeeds("scale", "web", "--min", "3")
+    person.succeeds("scale", "web", "--min", "3", "--window=0s")
     assert cities(person) == {"DFW": ["Available"] * 3, "LHR": ["Available"] * 3}
-    person.succeeds("scale", "web", "--min", "1")
+    person.succeeds("scale", "web", "--min", "1", "--window=0s")
     assert cities(person) == {"DFW": ["Available"], "LHR": ["Available"]}
 
-    person.succeeds("deploy", "web", "--image=acme/web:2")
+    person.succeeds("deploy", "web", "--image=acme/web:2", "--window=0s")
     assert person.reads("status", "web")["image"] == "acme/web:2"
     assert "nothing to change" in person.types("deploy", "web", "--image=acme/web:2").stderr
 
@@ -108,7 +110,9 @@ def test_up_deploy_scale_update_destroy_down(person: Person) -> None:
 
 def test_a_platform_killed_during_a_rollout_finishes_it_after_a_restart(person: Person) -> None:
     person.succeeds("local", "up", "--detach", "--cities", "DFW,LHR")
-    person.succeeds("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=6")
+    person.succeeds(
+        "deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=6", "--window=0s"
+    )
     person.succeeds("deploy", "web", "--image=acme/web:2", "--no-wait")
 
     person.kills_the_platform()
@@ -116,7 +120,7 @@ def test_a_platform_killed_during_a_rollout_finishes_it_after_a_restart(person: 
     person.succeeds("local", "up", "--detach")
 
     # The rollout was written before the kill; deploying the same again only waits for it.
-    person.succeeds("deploy", "web", "--image=acme/web:2")
+    person.succeeds("deploy", "web", "--image=acme/web:2", "--window=0s")
     images = {
         i["object"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"]
         for i in person.reads("instances")
@@ -147,7 +151,9 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
 
 def test_a_disconnected_cell_stays_disconnected_over_a_restart(person: Person) -> None:
     person.succeeds("local", "up", "--detach", "--cities", "DFW,LHR")
-    person.succeeds("deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=1")
+    person.succeeds(
+        "deploy", "web", "--image=acme/web:1", "--city=DFW,LHR", "--min=1", "--window=0s"
+    )
     done = person.types("local", "cell", "disconnect", "dfw")
     assert (done.returncode, "keep running" in done.stderr) == (0, True), done.stderr
     person.succeeds("local", "down")
@@ -160,7 +166,7 @@ def test_a_disconnected_cell_stays_disconnected_over_a_restart(person: Person) -
 
     person.succeeds("local", "cell", "connect", "DFW")
     assert person.reads("local", "status")["disconnected"] == []
-    person.succeeds("deploy", "web", "--image=acme/web:2")
+    person.succeeds("deploy", "web", "--image=acme/web:2", "--window=0s")
     # Counters and Instances return over separate connections, each of which was down for a while.
     both = {"DFW": ["Available"], "LHR": ["Available"]}
     assert any(cities(person) == both for _ in range(150))

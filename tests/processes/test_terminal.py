@@ -137,6 +137,7 @@ def test_a_deploy_without_arguments_asks_and_draws_what_happens(person: Person) 
     terminal.sees('Workload "asked" does not exist in project demo.')
     terminal.sees("8080/tcp")
     terminal.answers("Deploy it? [y/N] ", "y")
+    terminal.sees("healthy, watching for ")
     terminal.sees("Rollout complete in ")
     terminal.sees("asked-default-lhr-1")
 
@@ -156,7 +157,7 @@ def test_a_deploy_without_arguments_asks_and_draws_what_happens(person: Person) 
 
 
 def test_end_of_input_never_confirms_a_prompt(person: Person) -> None:
-    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW")
+    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW", "--window=0s")
     destroy = person.at_a_terminal("destroy", "kept")
     destroy.sees("[y/N] ")
     destroy.types(CTRL_D)
@@ -172,7 +173,7 @@ def test_end_of_input_never_confirms_a_prompt(person: Person) -> None:
 
 
 def test_prompts_are_refused_without_a_terminal_and_name_the_flag(person: Person) -> None:
-    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW")
+    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW", "--window=0s")
     for words in (
         ("destroy", "kept"),
         ("deploy", "kept", "--network=nosuch"),
@@ -207,7 +208,7 @@ def test_ctrl_c_while_watching_detaches(person: Person) -> None:
 
 
 def test_ctrl_c_at_a_prompt_interrupts_the_command(person: Person) -> None:
-    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW")
+    person.in_a_script("deploy", "kept", "--image=a:1", "--city=DFW", "--window=0s")
     terminal = person.at_a_terminal("destroy", "kept")
     terminal.sees("[y/N] ")
     terminal.types(CTRL_C)
@@ -217,7 +218,7 @@ def test_ctrl_c_at_a_prompt_interrupts_the_command(person: Person) -> None:
 
 
 def test_piped_output_has_no_escape_codes_and_no_color_is_honoured(person: Person) -> None:
-    piped = person.in_a_script("deploy", "piped", "--image=a:1", "--city=DFW")
+    piped = person.in_a_script("deploy", "piped", "--image=a:1", "--city=DFW", "--window=0s")
     assert piped.returncode == 0
     assert "\x1b" not in piped.stdout + piped.stderr
     assert "\x1b" not in person.in_a_script("instances").stdout

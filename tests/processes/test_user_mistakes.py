@@ -150,12 +150,12 @@ def test_a_file_with_one_invalid_document_deploys_nothing(shell: Shell) -> None:
         assert shell.types("status", "good").returncode == 5
 
     file.write_text(good + DOCUMENT.replace("NAME", "also").replace("CITY", "DFW"))
-    done = shell.types("deploy", "-f", str(file), "-o", "json")
+    done = shell.types("deploy", "-f", str(file), "-o", "json", "--window=0s")
     assert [(v["name"], v["action"]) for v in json.loads(done.stdout)] == [
         ("good", "created"),
         ("also", "created"),
     ]
-    done = shell.types("scale", "good", "--min=2", "-o", "json")
+    done = shell.types("scale", "good", "--min=2", "-o", "json", "--window=0s")
     scaled = json.loads(done.stdout)
     assert (scaled["action"], len(scaled["instances"])) == ("scaled", 2)
     assert shell.types("destroy", "also", "--yes", "-o", "name").stdout == "workload/also\n"
@@ -163,7 +163,7 @@ def test_a_file_with_one_invalid_document_deploys_nothing(shell: Shell) -> None:
 
 def test_a_wait_survives_a_short_outage_and_fails_after_a_long_one(shell: Shell) -> None:
     shell.types("local", "up", "--detach", "--cities", "DFW", "--grant", "instances=5")
-    waiting = shell.starts("deploy", "big", "--image=a", "--city=DFW", "--min=6")
+    waiting = shell.starts("deploy", "big", "--image=a", "--city=DFW", "--min=6", "--window=0s")
     assert waiting.stderr is not None
     line = next(line for line in waiting.stderr if "PLACEMENT" in line)
 
@@ -371,7 +371,7 @@ def test_common_mistakes_are_answered_with_the_right_command(shell: Shell) -> No
 
 def test_a_killed_platform_restarts_with_its_settings_and_workloads(shell: Shell) -> None:
     shell.types("local", "up", "--detach", "--cities", "DFW")
-    shell.types("deploy", "web", "--image=acme/web:1", "--city=DFW")
+    shell.types("deploy", "web", "--image=acme/web:1", "--city=DFW", "--window=0s")
     before = json.loads(shell.types("local", "status", "-o", "json").stdout)
     watched = os.pidfd_open(before["pid"])
     os.kill(before["pid"], signal.SIGKILL)

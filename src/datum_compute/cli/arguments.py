@@ -45,6 +45,7 @@ def _make_formatter(width: int, program: str, *, prog: str) -> argparse.RawDescr
     return argparse.RawDescriptionHelpFormatter(typed, width=width)
 
 
+DEFAULT_WINDOW = "10s"
 DEFAULT_TIMEOUT = "10m"
 
 LEADING_FLAGS = frozenset(
@@ -284,6 +285,18 @@ def parse_duration(text: str) -> float:
 def add_write_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
     add_wait_flags(parser)
+
+
+def add_rollout_flags(parser: argparse.ArgumentParser) -> None:
+    """For a command that waits for a rollout."""
+    parser.add_argument(
+        "--window",
+        type=parse_duration,
+        default=parse_duration(DEFAULT_WINDOW),
+        metavar="DURATION",
+        help="how long all instances must stay ready after the rollout; 0s does not watch "
+        f"(default {DEFAULT_WINDOW})",
+    )
 
 
 def add_wait_flags(parser: argparse.ArgumentParser) -> None:

@@ -45,10 +45,10 @@ def set_on_workload(here: CliSession, moment: str) -> None:
 
 def test_a_restart_replaces_every_instance_without_a_prompt() -> None:
     with cli_session() as here:
-        here.run(DEPLOY)
+        here.run(f"{DEPLOY} --window=0s")
         before = uids(here)
 
-        assert here.run("restart api").code == 0
+        assert here.run("restart api --window=0s").code == 0
 
         after = uids(here)
         assert sorted(after) == sorted(before)
@@ -58,11 +58,11 @@ def test_a_restart_replaces_every_instance_without_a_prompt() -> None:
 
 def test_a_second_restart_in_the_same_second_replaces_instances_again() -> None:
     with cli_session() as here:
-        here.run(DEPLOY)
-        assert here.run("restart api").code == 0
+        here.run(f"{DEPLOY} --window=0s")
+        assert here.run("restart api --window=0s").code == 0
         before = uids(here)
 
-        assert here.run("restart api").code == 0
+        assert here.run("restart api --window=0s").code == 0
 
         assert on_workload(here) == "2026-01-01T00:00:01Z"
         assert not set(uids(here).values()) & set(before.values())

@@ -579,7 +579,9 @@ def _waits(ledger: ErrorTranscript, here: CliSession) -> None:
 
 
 def blocked(ledger: ErrorTranscript, here: CliSession) -> None:
-    """A session with little quota, and an image that does not exist."""
+    """A session with little quota, instances that crash, and an image that does not exist."""
+    ledger.at(here, "deploy -f -", stdin=json.dumps(manifest("crash", crash_after_seconds="2")))
+    assert here.run("destroy crash --yes").code == 0
     ledger.at(here, "deploy -f -", stdin=json.dumps(manifest("bad", fail="ImageUnavailable")))
     ledger.at(here, "deploy big --image=a:1 --city=DFW --min 5")
 

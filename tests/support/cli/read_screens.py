@@ -187,7 +187,7 @@ def show_everything(here: CliSession, name: str, instance: str) -> Iterator[str]
 def quota_exceeded(here: CliSession) -> Iterator[str]:
     here.wait_until(10)
     yield from run_commands(here, f"deploy api --image={IMAGE} --city=DFW --min=2")
-    here.wait_until(12)  # the free quota is counted a moment later
+    here.wait_until(22)  # the free quota is counted a moment later
     yield from run_commands(here, "deploy api --city=DFW,LHR")
     here.wait_until(100)
     yield from show_everything(here, "api", "api-default-lhr-1")

@@ -69,20 +69,24 @@ class RolloutPlane:
     def lines(self) -> list[str]:
         return self.err.getvalue().splitlines()
 
-    def context(self) -> Context:
+    def context(self, timeout: float, window: float) -> Context:
         streams = Streams(io.StringIO(), io.StringIO(), self.err)
-        args = Namespace(output="table", no_headers=False)
+        args = Namespace(output="table", no_headers=False, timeout=timeout, window=window)
         return Context(self.embedded.env, streams, args, reach=PlaneReach())
 
-    async def watch(self, timeout: float = 600, client: Client | None = None) -> float:
-        """Seconds until the rollout is done."""
+    async def watch(
+        self, timeout: float = 600, client: Client | None = None, *, window: float = 0
+    ) -> float:
+        """Seconds until the rollout is done and was watched."""
         started = asyncio.get_running_loop().time()
-        await wait_rolled_out(self.context(), client or self.client, NAME, timeout=timeout)
+        await wait_rolled_out(self.context(timeout, window), client or self.client, NAME)
         return asyncio.get_running_loop().time() - started
 
-    async def failure(self, timeout: float = 600, client: Client | None = None) -> CommandError:
+    async def failure(
+        self, timeout: float = 600, client: Client | None = None, *, window: float = 0
+    ) -> CommandError:
         try:
-            await self.watch(timeout, client)
+            await self.watch(timeout, client, window=window)
         except CommandError as error:
             return error
         raise AssertionError("the rollout was taken as done")

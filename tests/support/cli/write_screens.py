@@ -74,7 +74,7 @@ def history(here: CliSession) -> Iterator[str]:
 def undo(here: CliSession) -> Iterator[str]:
     here.wait_until(10)
     yield from run_commands(here, DEPLOY, "rollout undo api --yes")
-    here.wait_until(20)
+    here.wait_until(30)
     yield from run_commands(
         here, f"deploy api --image={NEWER}", "rollout undo api", "rollout undo api --yes"
     )
@@ -131,7 +131,7 @@ def deploying(here: CliSession) -> Iterator[str]:
         f"deploy api {image} --city=XYZ --dry-run --exit-code",
         f"deploy api {image} --city=DFW --env=A=1 --port=http=8080 --label=team=web",
     )
-    here.wait_until(20)
+    here.wait_until(40)
     yield from run_commands(
         here,
         f"deploy api {image} --dry-run --exit-code",

@@ -6,7 +6,7 @@ import argparse
 import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datum_compute.cli.arguments import add_write_flags, set_examples
+from datum_compute.cli.arguments import add_rollout_flags, add_write_flags, set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, unknown, usage
 from datum_compute.cli.explain.suggestions import command
@@ -38,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--message", metavar="TEXT", help="reason for the change, kept in the history"
     )
     add_write_flags(parser)
+    add_rollout_flags(parser)
     add_output_flags(parser)
 
 
@@ -66,7 +67,7 @@ def run(context: Context) -> int:
         instances = None
         if args.wait:
             if changed or not await is_rolled_out(client, args.name):
-                await wait_rolled_out(context, client, args.name, timeout=args.timeout, of=workload)
+                await wait_rolled_out(context, client, args.name, of=workload)
                 per_city = f"{count(args.minimum, 'instance')} per city"
                 context.say(f'"{args.name}" now runs {per_city}{_revision_note(revision)}.')
             workload, instances = await read_result(client, args.name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from math import ceil
 
 from datum_compute.cli.context import Context
 from datum_compute.cli.render.display import Display
@@ -33,6 +34,7 @@ class Progress:
         self._colours = context.colours(self._stream)
         self._current: tuple[RowProgress, ...] = ()
         self._started: float | None = None
+        self._watched_until: float | None = None
         self._printed: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._widths = [len(title) for title in HEADER]
 
@@ -56,11 +58,26 @@ class Progress:
                 self._redraw()
             self._display.close()
 
-    def show(self, current: Sequence[RowProgress]) -> None:
+    def show(self, current: Sequence[RowProgress], *, watched_until: float | None = None) -> None:
+        """``watched_until``: everything is done, and is watched to that time."""
         self._current = tuple(current)
+        opened = watched_until is not None and watched_until != self._watched_until
+        self._watched_until = watched_until
         if self._display is not None:
             self._redraw()
             return
+        self._print_changed(current)
+        if opened and (left := self._left()):
+            self._context.say(f"{self._indent}{left}")
+
+    def _left(self) -> str:
+        """How long it is still watched; empty if it is not."""
+        if self._watched_until is None:
+            return ""
+        seconds = ceil(self._watched_until - asyncio.get_running_loop().time())
+        return f"healthy, watching for {duration(seconds)}" if seconds > 0 else ""
+
+    def _print_changed(self, current: Sequence[RowProgress]) -> None:
         for each in current:
             cells = each.cells()
             if self._printed.get(each.key) == cells:
@@ -85,7 +102,7 @@ class Progress:
         lines = [self._indent + line for line in text.split("\n")]
         if self._started is not None:
             passed = asyncio.get_running_loop().time() - self._started
-            lines.append(f"{self._indent}{duration(passed)}")
+            lines.append(f"{self._indent}{self._left() or duration(passed)}")
         self._display.draw("\n".join(lines))
 
     def _make_room(self, current: Sequence[RowProgress]) -> None:

@@ -3,7 +3,8 @@
 :mod:`datum_compute.cli.rollout.state` defines a rollout and when it is done; the wait reads it
 again after every change and ends when
 
-- every row is done;
+- every row is done and has stayed so for the window of ``--window``; if an instance stops being
+  ready in it, the rollout has failed (3);
 - a terminal reason is reported (3), or quota or placement refuse for longer than a grace
   period (7);
 - the spec moves on, or the workload is replaced by another of its name (8): what happens then is
@@ -102,21 +103,28 @@ async def wait_rolled_out(
     client: Client,
     name: str,
     *,
-    timeout: float,
     of: Json | None = None,
     progress: Progress | None = None,
 ) -> Rollout:
-    """Wait until every row is done; raise when that cannot happen or takes too long.
+    """Wait until every row is done, and watch it for the window; raise when that cannot happen or
+    takes too long. The window is no part of the timeout.
 
     ``of`` is the workload whose spec is waited for, as it was written; by default what the first
-    read finds."""
+    read finds, and if that is done already there is nothing to watch."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     display = progress or Progress(context)
     movement = Movement()
+    window = _Window(context.args.window)
+    watched = of is not None  # a rollout that was done before is not
     current: list[RowProgress] = []
     try:
-        async with asyncio.timeout(timeout), display.running(), _changes(client, name) as changed:
+        async with (
+            asyncio.timeout(context.args.timeout) as limit,
+            display.running(),
+            _changes(client, name) as changed,
+        ):
+            deadline = limit.when()
             read = _WorkloadReader(client, context, name, known=of is not None)
             while True:
                 workload, deployments = await read()
@@ -126,18 +134,81 @@ async def wait_rolled_out(
                 if _version(workload) != _version(of):
                     raise await _superseded(context, client, of, workload)
                 rollout = decide_rollout(workload, deployments)
-                current = movement.update(rollout.rows, loop.time())
-                display.show(current)
-                if rollout.done:
+                now = loop.time()
+                current = movement.update(rollout.rows, now)
+                window.update(name, current, rollout.done, _versions(deployments), now)
+                watched = watched or not rollout.done
+                display.show(current, watched_until=window.end if watched else None)
+                if rollout.done and (not watched or window.is_over(now)):
                     return rollout
-                _raise_if_blocked(name, current, movement, loop.time())
-                await changed(movement.next_read(loop.time()))
+                limit.reschedule(deadline if window.end is None else None)
+                if window.end is None:
+                    _raise_if_blocked(name, current, movement, now)
+                await changed(min(movement.next_read(now), window.left(now)))
     except TimeoutError:
         raise _timed_out(name, current, loop.time() - started) from None
 
 
+class _Window:
+    """The time after a rollout is done in which it must stay so."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.end: float | None = None
+        """None while the rollout is not done."""
+        self._versions: frozenset[tuple[str, int]] = frozenset()
+
+    def update(
+        self,
+        name: str,
+        current: Sequence[RowProgress],
+        done: bool,
+        versions: frozenset[tuple[str, int]],
+        now: float,
+    ) -> None:
+        """Open it when the rollout is done; raise when an instance stops being ready in it.
+
+        A deployment that was changed since, as by a restart in one city, is no failure: it rolls
+        once more, and the window opens anew after that."""
+        if done:
+            if self.end is None or versions != self._versions:
+                self.end = now + self._seconds
+            self._versions = versions
+            return
+        opened = self.end is not None and versions == self._versions
+        seconds = now + self._seconds - self.end if self.end is not None else 0
+        self.end = None
+        for progress in current if opened else ():
+            if progress.row.ready < progress.row.target:
+                raise _unhealthy(name, progress, seconds)
+
+    def is_over(self, now: float) -> bool:
+        return self.end is not None and now >= self.end
+
+    def left(self, now: float) -> float:
+        return RELIST_SECONDS if self.end is None else max(0.0, self.end - now)
+
+
+def _unhealthy(name: str, progress: RowProgress, seconds: float) -> CommandError:
+    row, blocking = progress.row, progress.row.blocking_reason
+    why = f"{row.ready} of {row.target} instances are ready"
+    if blocking is not None:
+        why = f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}"
+    return CommandError(
+        f'rollout of "{name}" failed in {row.city} {precise_duration(seconds)} after it was '
+        f"complete: {why}",
+        command("why", name),
+        exit_code=Exit.ROLLOUT_FAILED,
+        code=blocking.reason if blocking is not None else "Unhealthy",
+    )
+
+
+def _versions(deployments: Sequence[Json]) -> frozenset[tuple[str, int]]:
+    return frozenset(map(_version, deployments))
+
+
 def _version(workload: Json) -> tuple[str, int]:
-    """Tells one spec of a workload from any other, also from that of its namesake."""
+    """Tells one spec of an object from any other, also from that of its namesake."""
     return workload["metadata"]["uid"], workload["metadata"]["generation"]
 
 

@@ -191,15 +191,16 @@ async def _follow(
 ) -> dict[str, Any]:
     loop = asyncio.get_running_loop()
     started = loop.time()
-    name = plan.desired.name
+    name, window = plan.desired.name, context.args.window
     if plan.writes or not await is_rolled_out(client, name):
         try:
-            await wait_rolled_out(context, client, name, timeout=context.args.timeout, of=workload)
+            await wait_rolled_out(context, client, name, of=workload)
         except CommandError as error:
             if error.exit_code is Exit.ROLLOUT_FAILED and plan.live is not None:
                 error.suggestions = (*error.suggestions[:1], command("rollout", "undo", name))
             raise
         note = f", revision #{revision}" if revision else ""
-        context.say(f"\nRollout complete in {elapsed(loop.time() - started)}{note}.\n")
+        took = elapsed(loop.time() - started - window)
+        context.say(f"\nRollout complete in {took}{note}.\n")
     workload, instances = await read_result(client, name)
     return result(workload, plan.action, instances, revision)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from datum_compute.cli.arguments import add_write_flags, set_examples
+from datum_compute.cli.arguments import add_rollout_flags, add_write_flags, set_examples
 from datum_compute.cli.commands.deploy.flags import FLAGS
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
@@ -35,6 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--save", metavar="FILE", help="save the workload as a manifest")
     add_write_flags(parser)
+    add_rollout_flags(parser)
     add_output_flags(parser)
 
 

@@ -66,7 +66,10 @@ def _add_sample(context: Context, settings: LocalSettings) -> None:
     if context.args.data_dir:
         target += ["--data-dir", context.args.data_dir]
     words = ["deploy", SAMPLE, f"--image={image}", f"--city={','.join(settings.cities)}"]
-    context.following += [[*words, "--port=80", "--yes", *target], ["status", SAMPLE, *target]]
+    context.following += [
+        [*words, "--port=80", "--yes", "--window=0s", *target],
+        ["status", SAMPLE, *target],
+    ]
 
 
 def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from datum_compute.cli.arguments import add_action, add_wait_flags, add_write_flags
+from datum_compute.cli.arguments import (
+    add_action,
+    add_rollout_flags,
+    add_wait_flags,
+    add_write_flags,
+)
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import add_output_flags
@@ -55,7 +60,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_restart_flags(restart)
     add_wait_flags(status)
+    add_rollout_flags(status)
     add_write_flags(undo)
+    add_rollout_flags(undo)
     for action in (status, history, undo):
         add_output_flags(action)
 
@@ -66,6 +73,7 @@ def add_restart_flags(parser: argparse.ArgumentParser) -> None:
         "--message", metavar="TEXT", help="reason for the change, kept in the history"
     )
     add_write_flags(parser)
+    add_rollout_flags(parser)
     add_output_flags(parser)
 
 

@@ -42,7 +42,7 @@ def restart(context: Context) -> int:
             workload, revision = await _restart_all(context, client, recorder, session)
         name, instances = context.args.name, None
         if context.args.wait:
-            await wait_rolled_out(context, client, name, timeout=context.args.timeout, of=workload)
+            await wait_rolled_out(context, client, name, of=workload)
             workload, instances = await read_result(client, name)
             context.say(f'"{name}" was restarted{_revision_note(revision)}.')
         if context.args.output not in ("table", "wide"):

@@ -27,9 +27,7 @@ def status(context: Context) -> int:
 
     async def work(client: ApiClient) -> Rollout:
         progress = Progress(context, as_data=context.tables)
-        return await wait_rolled_out(
-            context, client, name, timeout=context.args.timeout, progress=progress
-        )
+        return await wait_rolled_out(context, client, name, progress=progress)
 
     rollout = context.open_session().run(work)
     _show(context, name, rollout, with_table=False)

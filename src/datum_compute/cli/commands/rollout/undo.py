@@ -78,9 +78,7 @@ def undo(context: Context) -> int:
         instances = None
         if context.args.wait:
             if plan.changes or not await is_rolled_out(client, name):
-                await wait_rolled_out(
-                    context, client, name, timeout=context.args.timeout, of=workload
-                )
+                await wait_rolled_out(context, client, name, of=workload)
             workload, instances = await read_result(client, name)
         if plan.changes:
             _print_done(context, plan, revision, before)

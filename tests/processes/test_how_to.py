@@ -21,7 +21,11 @@ PAGES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_a_guide_succeeds(page: Path, tmp_path: Path) -> None:
-    environment = {"HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}:{os.defpath}"}
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
+        "DATUM_RUNTIME": "simulated",
+    }
     typed = commands(page.read_text(encoding="utf-8"))
     try:
         assert typed

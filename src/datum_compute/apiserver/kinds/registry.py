@@ -119,6 +119,7 @@ def establish(
     stored = list(dict.fromkeys([*(held.get("storedVersions") or []), *versions]))
     accepted, reason, message = _accept(spec["names"], held.get("acceptedNames") or {}, others)
     conditions = held.get("conditions") or []
+    states: list[tuple[str, ...]]
     if reason:
         states = [("NamesAccepted", "False", reason, message)]
         if not _is_true(conditions, "Established"):
@@ -200,12 +201,12 @@ def _conditions(
     found = {one["type"]: one for one in held}
     for type, status, reason, message in states:
         before = found.get(type)
-        changed = before is None or before["status"] != status
+        since = before["lastTransitionTime"] if before and before["status"] == status else now
         found[type] = {
             "type": type,
             "status": status,
             "reason": reason,
             "message": message,
-            "lastTransitionTime": now if changed else before["lastTransitionTime"],
+            "lastTransitionTime": since,
         }
     return list(found.values())

@@ -35,7 +35,7 @@ def local_platform(*flags: str) -> Iterator[Local]:
     with tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory:
         there = ("--data-dir", directory)
         try:
-            run([PROGRAM, "local", "up", "--detach", *there, *flags])
+            run([PROGRAM, "local", "up", "--detach", "--runtime", "simulated", *there, *flags])
             kubeconfig = Path(directory, "kubeconfig")
             kubeconfig.write_text(run([PROGRAM, "local", "kubeconfig", *there]))
             yield Local(directory, str(kubeconfig))

@@ -20,6 +20,17 @@ def measure() -> list[Result]:
 def _start() -> float:
     with tempfile.TemporaryDirectory(prefix="datum-compute-bench-") as directory:
         try:
-            return seconds_of([PROGRAM, "local", "up", "--detach", "--data-dir", directory])
+            return seconds_of(
+                [
+                    PROGRAM,
+                    "local",
+                    "up",
+                    "--detach",
+                    "--runtime",
+                    "simulated",
+                    "--data-dir",
+                    directory,
+                ]
+            )
         finally:
             run([PROGRAM, "local", "down", "--data-dir", directory])

@@ -35,7 +35,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         return done.stdout
 
     try:
-        types("local", "up", "--detach", "--cities=DFW,LHR", "--port=0")
+        types("local", "up", "--detach", "--runtime=simulated", "--cities=DFW,LHR", "--port=0")
         for plane in PLANES:
             config = types("local", "kubeconfig", f"--plane={plane}")
             path = directory / plane.replace("/", "-")

@@ -119,6 +119,6 @@ def test_a_city_that_cannot_be_restarted_is_refused() -> None:
 
         result = here.run("restart api --city LHR")
 
-        assert result.code == 2
-        assert 'workload "api" runs in DFW' in result.err
+        assert result.code == 5
+        assert 'city "LHR" not found in workload "api"; available: DFW' in result.err
         assert here.run("restart nosuch").code == 5

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from datum_compute.api.planes import HUB
+from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.storage.sqlite.store import CompactionStep
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
@@ -87,8 +89,11 @@ def https_server() -> Iterator[HttpsServer]:
 
 
 def _small_server() -> Any:
+    # A user without any grant on a plane does not learn that it exists.
+    roles = Roles()
+    roles.grant("powerless", HUB.plane(), ())
     # The suite brings its own kind; a plane without any others starts quickest.
-    return embedded_server(crds_for=lambda plane_type: [], cells=(), projects=())
+    return embedded_server(crds_for=lambda plane_type: [], cells=(), projects=(), authorizer=roles)
 
 
 def _forget(embedded: EmbeddedServer) -> None:

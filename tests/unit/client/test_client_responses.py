@@ -154,7 +154,8 @@ async def test_chunks_cross_as_bytes_and_closing_reaches_the_server() -> None:
     async def handle(request: HttpRequest) -> HttpResponse:
         return HttpResponse(200, {}, stream=stream)
 
-    response = await InProcessTransport(handle).send(HttpRequest("GET", "/x"))
+    watch = HttpRequest("GET", "/x", (("watch", "true"),))
+    response = await InProcessTransport(handle).send(watch)
     assert response.stream is not None
     first = await anext(response.stream)
     await response.stream.aclose()  # type: ignore[attr-defined]  # the transport promises it

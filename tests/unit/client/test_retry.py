@@ -230,7 +230,8 @@ async def test_an_open_stream_passes_through_unread() -> None:
     stream = ScriptedStream([b"event"])
     script = Script(HttpResponse(200, {}, stream=stream))
 
-    response = await script.transport().send(READ, timeout=30)
+    watch = HttpRequest("GET", "/x", (("watch", "true"),))
+    response = await script.transport().send(watch, timeout=30)
 
     assert response.stream is not None
     assert [chunk async for chunk in response.stream] == [b"event"]

@@ -168,10 +168,13 @@ async def test_a_damaged_version_is_answered_as_expired_and_never_served(tmp_pat
             db.execute("UPDATE log SET value = replace(value, 'Widget', 'Gadget')")
 
         query = {"watch": "true", "resourceVersion": revision(old)}
-        code, watched = await caller.call("GET", WIDGETS_PATH, query=query)
+        answer = await caller.send("GET", WIDGETS_PATH, query=query)
+        assert answer.stream is not None
+        event = msgspec.json.decode(await anext(answer.stream))
+        await close_stream(answer.stream)
         _, listed = await caller.call("GET", WIDGETS_PATH)
 
-        assert (code, watched["reason"]) == (410, "Expired")
+        assert (event["type"], event["object"]["reason"]) == ("ERROR", "Expired")
         assert [each["kind"] for each in listed["items"]] == ["Widget"]
 
 

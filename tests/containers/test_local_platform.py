@@ -166,8 +166,11 @@ def test_a_stopped_platform_stops_its_containers_and_starts_them_again(person: P
     assert {each["State"] for each in person.containers()} == {"exited"}
 
     person.starts()
+    wait_until(
+        lambda: {each["State"] for each in person.containers()} == {"running"},
+        "the containers are not started again",
+    )
     wait_until(lambda: are_available(person, 2), "not available after the restart")
-    assert {each["State"] for each in person.containers()} == {"running"}
 
 
 def test_two_projects_networks_do_not_collide(person: Person, engine: str, tmp_path: Path) -> None:

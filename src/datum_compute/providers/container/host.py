@@ -83,8 +83,10 @@ async def _try_container(engine: ContainerEngine, name: str, suffix: str) -> Non
         await engine.create(trial, body)
         await engine.start(trial)
     finally:
-        await engine.remove(trial)
-        await engine.remove_network(trial)
+        try:
+            await engine.remove(trial)
+        finally:
+            await engine.remove_network(trial)
 
 
 def exit_program(machine: str) -> bytes | None:

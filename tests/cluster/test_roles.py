@@ -212,7 +212,7 @@ async def test_kubectl_auth_shows_a_user_its_rights_on_the_embedded_server(tmp_p
         listed = await _kubectl(tmp_path, config, "auth", "can-i", "--list")
         who = await _kubectl(tmp_path, config, "auth", "whoami", "--output=json")
         may = await _kubectl(tmp_path, config, "auth", "can-i", "patch", "instances/status")
-        may_not = await _kubectl(tmp_path, config, "auth", "can-i", "delete", "workloaddeployments")
+        may_not = await _kubectl(tmp_path, config, "auth", "can-i", "create", "workloaddeployments")
         code, _, refused = await _kubectl(tmp_path, config, "get", "secrets")
 
     assert listed[0] == 0, listed

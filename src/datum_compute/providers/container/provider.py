@@ -3,7 +3,7 @@
 What the engine has is the truth: the containers of an Instance are found by name and uid, also
 those that an earlier run of the platform made, and events only hurry the next look. The engine
 is asked for all containers of the cell every half minute; that finds what an event would have
-told, and containers whose Instance is gone.
+told, and containers whose Instance was deleted.
 """
 
 from __future__ import annotations
@@ -203,9 +203,7 @@ class ContainerProvider:
         run.available = False
         for state in found:
             if state.status == "paused":
-                await self._opened_engine().unpause(
-                    spec.container_name(target.instance, state.name)
-                )
+                await self._engine().unpause(spec.container_name(target.instance, state.name))
         ended = next((state for state in found if state.ended), None)
         if ended is not None and run.started and run.restart_at is None:
             index = found.index(ended)
@@ -223,7 +221,7 @@ class ContainerProvider:
 
     async def _start(self, target: InstanceTarget, found: list[ContainerState]) -> None:
         """All of them: the first owns the network of the others, so they restart together."""
-        engine = self._opened_engine()
+        engine = self._engine()
         async with self._slots:
             for state in found[1:] if not found[0].running else ():
                 if state.running:
@@ -287,7 +285,7 @@ class ContainerProvider:
             # The owner of the network was removed; the others cannot join its successor.
             for container, each in zip(spec.sandbox_of(target).containers, found, strict=True):
                 if each is not None:
-                    await self._opened_engine().remove(
+                    await self._engine().remove(
                         spec.container_name(target.instance, container.name)
                     )
             found = [None] * len(found)
@@ -301,7 +299,7 @@ class ContainerProvider:
                 body = spec.build_body(target, index, run.attachment, self._limits, labels)
                 name = spec.container_name(target.instance, container.name)
                 try:
-                    await self._opened_engine().create(name, body)
+                    await self._engine().create(name, body)
                 except EngineRefused as error:
                     if failures.is_address_taken(error):
                         self._next_external(target.uid)
@@ -342,7 +340,7 @@ class ContainerProvider:
     async def _move(self, target: InstanceTarget) -> bool:
         """Make its containers anew with the next loopback address."""
         for container in spec.sandbox_of(target).containers:
-            await self._opened_engine().remove(spec.container_name(target.instance, container.name))
+            await self._engine().remove(spec.container_name(target.instance, container.name))
         self._runs[target.uid].attachment = None
         return self._next_external(target.uid)
 
@@ -359,7 +357,7 @@ class ContainerProvider:
     async def _check_capacity(self, target: InstanceTarget) -> None:
         """podman accepts more than the machine has, and docker refuses it."""
         if self._capacity is None:
-            info = await self._opened_engine().info()
+            info = await self._engine().info()
             self._capacity = int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0)
         cores, memory = self._capacity
         for index, container in enumerate(spec.sandbox_of(target).containers):
@@ -400,7 +398,7 @@ class ContainerProvider:
         self._forget(target.uid)
 
     async def _remove(self, target: InstanceTarget) -> None:
-        engine = self._opened_engine()
+        engine = self._engine()
         try:
             found = await engine.containers({spec.LABEL_UID: target.uid})
             for container in found:
@@ -431,7 +429,7 @@ class ContainerProvider:
         labels = spec.platform_labels(self._platform, self._cell_name)
         while True:
             try:
-                async for event in self._opened_engine().events(labels):
+                async for event in self._engine().events(labels):
                     failed = 0
                     attributes = (event.get("Actor") or {}).get("Attributes") or {}
                     self._wake(str(attributes.get(spec.LABEL_UID) or ""))
@@ -470,9 +468,9 @@ class ContainerProvider:
 
     async def _sweep_once(self, seen: dict[str, str]) -> dict[str, str]:
         """Wake the Instances whose containers changed without an event, and remove containers
-        whose Instance is gone. Returns the state of each container, by its id."""
+        whose Instance was deleted. Returns the state of each container, by its id."""
         labels = spec.platform_labels(self._platform, self._cell_name)
-        found = await self._opened_engine().containers(labels)
+        found = await self._engine().containers(labels)
         present: dict[str, str] = {}
         by_uid: dict[str, list[dict[str, Any]]] = {}
         for container in found:
@@ -510,15 +508,12 @@ class ContainerProvider:
                 continue
             logger.warning("containers of a deleted instance removed", instance=name, uid=uid)
             for container in by_uid[uid]:
-                await self._opened_engine().remove(str(container["Id"]))
+                await self._engine().remove(str(container["Id"]))
         self._orphans = missing
 
     # Small helpers.
 
     def _engine(self) -> ContainerEngine:
-        return self._opened_engine()
-
-    def _opened_engine(self) -> ContainerEngine:
         if self._opened is None:
             raise EngineUnreachable("no socket of it answers")
         return self._opened
@@ -533,7 +528,7 @@ class ContainerProvider:
 
     async def _inspect(self, target: InstanceTarget, container: str) -> dict[str, Any] | None:
         """The container of this Instance; one of the same name and another uid is not it."""
-        found = await self._opened_engine().inspect(spec.container_name(target.instance, container))
+        found = await self._engine().inspect(spec.container_name(target.instance, container))
         if found is None:
             return None
         labels = (found.get("Config") or {}).get("Labels") or {}

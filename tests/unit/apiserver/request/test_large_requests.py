@@ -40,20 +40,19 @@ TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 def test_dropping_fields_takes_linear_time(
     process: Callable[[dict[str, Any]], object], make: Callable[[int], dict[str, Any]]
 ) -> None:
-    assert cpu_growth(make, process, 5_000) < LINEAR
+    assert cpu_growth(make, process, 40_000) < LINEAR
 
 
 def test_a_json_patch_copies_a_large_object_once() -> None:
-    target = {f"key{index}": "" for index in range(20_000)}
-    operations = [{"op": "add", "path": f"/new{index}", "value": 1} for index in range(8_000)]
+    def make(size: int) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        target = {f"key{index}": "" for index in range(size)}
+        return target, [{"op": "add", "path": f"/new{index}", "value": 1} for index in range(size)]
 
-    def adds(count: int) -> list[dict[str, Any]]:
-        return operations[:count]
+    assert cpu_growth(make, lambda given: json_patch(*given), 8_000) < LINEAR
 
-    once = cpu_growth(adds, lambda given: json_patch(target, given), 1_000)
-
-    assert once < LINEAR
-    assert len(target) == 20_000
+    target, operations = make(100)
+    json_patch(target, operations)
+    assert len(target) == 100
 
 
 def test_a_json_patch_that_shifts_long_lists_again_and_again_is_refused() -> None:
@@ -96,7 +95,7 @@ def test_finalizers_are_merged_in_linear_time() -> None:
         metadata = {"finalizers": names, "$deleteFromPrimitiveList/finalizers": names}
         return strategic_patch({"metadata": {"finalizers": names}}, {"metadata": metadata})
 
-    assert cpu_growth(make, work, 1_000) < LINEAR
+    assert cpu_growth(make, work, 8_000) < LINEAR
 
 
 def test_a_schema_with_very_many_parts_is_compiled_in_linear_time() -> None:
@@ -104,7 +103,7 @@ def test_a_schema_with_very_many_parts_is_compiled_in_linear_time() -> None:
         parts = [{"minLength": 1}] * size
         return {"type": "object", "properties": {"a": {"type": "string", "allOf": parts}}}
 
-    assert cpu_growth(make, compiled, 2_000) < LINEAR
+    assert cpu_growth(make, compiled, 16_000) < LINEAR
 
 
 async def test_of_very_many_faults_the_first_hundred_are_reported() -> None:
@@ -202,4 +201,4 @@ def test_a_long_scalar_of_colons_in_yaml_takes_linear_time() -> None:
     def make(size: int) -> bytes:
         return b"a: " + b":".join([b"59"] * size)
 
-    assert cpu_growth(make, yaml_value, 5_000) < LINEAR
+    assert cpu_growth(make, yaml_value, 40_000) < LINEAR

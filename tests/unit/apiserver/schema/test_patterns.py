@@ -35,7 +35,7 @@ def test_no_pattern_takes_more_than_linear_time(pattern: str) -> None:
     def work(text: str) -> None:
         assert schema.process({"a": text}).errors
 
-    assert cpu_growth(lambda size: "a" * size + "!", work, 50_000) < LINEAR
+    assert cpu_growth(lambda size: "a" * size + "!", work, 400_000) < LINEAR
 
 
 def test_a_refused_pattern_is_named_with_the_reason() -> None:

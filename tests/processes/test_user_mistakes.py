@@ -52,7 +52,8 @@ class Shell:
 
     def command(self, *words: str) -> list[str]:
         program = [sys.executable, "-m", "datum_compute.cli"]
-        return [*program, *words, "--data-dir", str(self.state.path)]
+        place = [] if "--server" in words else ["--data-dir", str(self.state.path)]
+        return [*program, *words, *place]
 
     def types(self, *words: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(

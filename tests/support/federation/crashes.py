@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
 from datum_compute.apiserver.storage.protocol import Store
 from datum_compute.client import errors
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
@@ -325,8 +326,12 @@ _DROPPED = frozenset(
         "lastReconciliation",
         "managedFields",
         "lastScheduledTime",
+        # Written when Karmada was down for longer than the federator waits for it.
+        compute.ANNOTATION_PROPAGATION_REQUESTED,
     }
 )
+_DROPPED_FROM_LISTS = f"{compute.ANNOTATION_PROPAGATION_REQUESTED},"
+"""Karmada lists the annotations of a template in one of its own."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _ADDRESS = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
@@ -361,7 +366,7 @@ def _plain(value: Any, names: dict[str, str]) -> Any:
         typed = all(isinstance(each, dict) and "type" in each for each in items)
         return sorted(items, key=lambda each: str(each["type"])) if typed else items
     if isinstance(value, str):
-        value = names.get(value, value)
+        value = names.get(value, value).replace(_DROPPED_FROM_LISTS, "")
         for pattern, word in ((_TIME, "<time>"), (_UID, "<uid>"), (_ADDRESS, "<address>")):
             value = pattern.sub(word, value)
     return value

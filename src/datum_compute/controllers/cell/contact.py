@@ -18,7 +18,7 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Read
 from datum_compute.runtime.fleet import Fleet
 
-RETRY_SECONDS = (1.0, 15.0)
+RETRY_SECONDS = (1.0, 10.0)
 """The shortest and longest delay between two checks of a held roll, since no event follows
 when contact returns. Most partitions are short, so the delay grows with the time held."""
 

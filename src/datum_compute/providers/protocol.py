@@ -128,3 +128,20 @@ PROVISIONING = ConditionState(UNKNOWN, compute.REASON_PROVISIONING, "Instance is
 
 def failed(reason: str, message: str) -> ConditionState:
     return ConditionState(FALSE, reason, message)
+
+
+def preparing(message: str, *, requeue_after: float | None = None) -> InstanceReport:
+    """Nothing runs yet: an image is being pulled, for example."""
+    return InstanceReport(
+        ConditionState(UNKNOWN, compute.REASON_PROGRAMMING_IN_PROGRESS, message),
+        ConditionState(UNKNOWN, compute.REASON_PROVISIONING, message),
+        requeue_after=requeue_after,
+    )
+
+
+def starting(
+    message: str, interfaces: tuple[Addresses, ...], requeue_after: float | None = None
+) -> InstanceReport:
+    """Started, and not ready to serve yet."""
+    state = ConditionState(UNKNOWN, compute.REASON_PROVISIONING, message)
+    return InstanceReport(PROGRAMMED, state, interfaces, requeue_after)

@@ -11,11 +11,11 @@ import re
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.providers.container.engine import EngineRefused
 from datum_compute.providers.errors import InsufficientCapacity, NotReady, ProviderError, Rejected
+from datum_compute.providers.sandbox import describe_command
 
 RETRY_SECONDS = 10.0
 """Until a refusal that is the host's fault is tried again."""
 
-_COMMAND = re.compile(r'exec: \\?"(.+?)\\?": (.+?)(?:: unknown)?(?:: OCI .*)?$')
 _CONFIGURATION = re.compile(
     r"unable to find user .*|.*no matching entries in passwd file.*"
     r"|.*is not a directory.*|invalid environment variable.*"
@@ -53,12 +53,8 @@ def is_range_taken(error: EngineRefused) -> bool:
 def explain_refusal(error: EngineRefused, container: str) -> ProviderError:
     """The error to raise for a refused create or start."""
     text = one_line(error.message)
-    if command := _COMMAND.search(text):
-        program, cause = command.groups()
-        return Rejected(
-            compute.REASON_CONFIGURATION_ERROR,
-            f"container {container}: its command cannot be run: {program}: {cause}",
-        )
+    if refused := describe_command(text):
+        return Rejected(compute.REASON_CONFIGURATION_ERROR, f"container {container}: {refused}")
     if _CAPACITY.search(text):
         return InsufficientCapacity(f"container {container} does not fit on this machine: {text}")
     if _IMAGE.search(text):

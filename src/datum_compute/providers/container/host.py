@@ -23,8 +23,8 @@ from datum_compute.providers.container.engine import (
     EngineUnreachable,
 )
 from datum_compute.providers.container.failures import one_line
-from datum_compute.providers.container.provider import GRACE_SECONDS
 from datum_compute.providers.probe import Probe, Sample
+from datum_compute.providers.sandbox import CAPABILITIES, GRACE_SECONDS
 
 TRIAL = "datum-compute-trial"
 TRIAL_IMAGE = f"localhost/{TRIAL}:1"
@@ -71,7 +71,7 @@ async def _try_container(engine: ContainerEngine, name: str, suffix: str) -> Non
     host = {
         "NetworkMode": trial,
         "CapDrop": ["ALL"],
-        "CapAdd": list(spec.CAPABILITIES),
+        "CapAdd": list(CAPABILITIES),
         "SecurityOpt": ["no-new-privileges"],
         "Memory": 64 * 2**20,
         "PortBindings": {"8080/tcp": [{"HostIp": TRIAL_ADDRESS, "HostPort": "0"}]},

@@ -31,13 +31,24 @@ from datum_compute.providers.container.engine import (
     EngineUnreachable,
 )
 from datum_compute.providers.container.images import Images
-from datum_compute.providers.container.logs import ContainerLogs
+from datum_compute.providers.container.logs import EngineLogs
 from datum_compute.providers.container.networks import EngineNetworks
 from datum_compute.providers.container.states import ContainerState, Crashes
 from datum_compute.providers.errors import InsufficientCapacity, NotReady
 from datum_compute.providers.frame import provider_controller
 from datum_compute.providers.interfaces import InterfaceAddresses
+from datum_compute.providers.logs import FollowableLogs
 from datum_compute.providers.protocol import Addresses, InstanceReport, InstanceTarget, LogLine
+from datum_compute.providers.sandbox import (
+    GRACE_SECONDS,
+    LABEL_NAME,
+    LABEL_NAMESPACE,
+    LABEL_UID,
+    SETTLE_SECONDS,
+    container_size,
+    first_tcp_port,
+    sandbox_of,
+)
 from datum_compute.runtime.backoff import RECONNECT
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller
@@ -49,8 +60,6 @@ logger = get_logger(__name__)
 
 SWEEP_SECONDS = 30.0
 """Between two looks at all containers of the cell."""
-GRACE_SECONDS = 10
-"""Between TERM and KILL, as docker and Heroku do."""
 STARTS = 4
 """Containers of a cell that are created, started or removed at once. The engine's throughput does
 not grow beyond, while each call takes longer."""
@@ -93,7 +102,7 @@ class ContainerProvider:
         engine: str,
         platform: str,
         networking: bool = True,
-        settle_seconds: float = 5.0,
+        settle_seconds: float = SETTLE_SECONDS,
     ) -> None:
         """``platform`` marks the containers as those of one platform. Without a TCP port an
         Instance is available once it has been up for ``settle_seconds``."""
@@ -114,7 +123,7 @@ class ContainerProvider:
         self._capacity: tuple[int, int] | None = None
         self._images = Images(self._engine, self._wake)
         self._networks = EngineNetworks(self._engine, platform, cell_name)
-        self._logs = ContainerLogs(self._engine)
+        self._logs = FollowableLogs(EngineLogs(self._engine))
         self._stack = AsyncExitStack()
         self._controller = provider_controller(
             cell, self, env, reads=self._interfaces.reads() if networking else []
@@ -171,13 +180,13 @@ class ContainerProvider:
             ) from error
 
     async def _ensure(self, target: InstanceTarget, run: _Run) -> InstanceReport:
-        sandbox = spec.sandbox_of(target)
+        sandbox = sandbox_of(target)
         found = [await self._inspect(target, each.name) for each in sandbox.containers]
         if None in found:
             await self._check_capacity(target)
             for container in sandbox.containers:
                 if not await self._images.ensure(container.image, target.uid):
-                    return states.preparing(f"pulling image {container.image}")
+                    return protocol.preparing(f"pulling image {container.image}")
             await self._create_missing(target, run, found)
             found = [await self._inspect(target, each.name) for each in sandbox.containers]
         inspected = [each for each in found if each is not None]
@@ -191,7 +200,7 @@ class ContainerProvider:
         self, target: InstanceTarget, run: _Run, inspected: list[dict[str, Any]]
     ) -> InstanceReport:
         """Start what does not run and is due, and report."""
-        sandbox = spec.sandbox_of(target)
+        sandbox = sandbox_of(target)
         now = asyncio.get_running_loop().time()
         found = [
             states.parse_state(container.name, each)
@@ -207,7 +216,7 @@ class ContainerProvider:
         ended = next((state for state in found if state.ended), None)
         if ended is not None and run.started and run.restart_at is None:
             index = found.index(ended)
-            cause = states.describe_end(ended, spec.container_size(target, index)[1])
+            cause = states.describe_end(ended, container_size(target, index)[1])
             run.crashes = Crashes(run.crashes.count + 1, cause)
             run.restart_at = now + run.crashes.restart_delay()
         if run.restart_at is not None and now < run.restart_at:
@@ -243,9 +252,9 @@ class ContainerProvider:
         up = states.up_seconds(found, self._env.now())
         if run.crashes.count and up < self._settle_seconds:
             return states.crashing(run.crashes, addresses, self._settle_seconds - up)
-        port = run.port = spec.first_tcp_port(spec.sandbox_of(target))
+        port = run.port = first_tcp_port(sandbox_of(target))
         if port is None and up < self._settle_seconds:
-            return states.starting(
+            return protocol.starting(
                 f"it is available after running for {self._settle_seconds:g}s",
                 addresses,
                 self._settle_seconds - up,
@@ -253,7 +262,7 @@ class ContainerProvider:
         if port is not None and not await self._accepts(run, port):
             run.available = False
             wait = min(2.0, max(0.1, up / 4))
-            return states.starting(f"port {port} does not accept connections", addresses, wait)
+            return protocol.starting(f"port {port} does not accept connections", addresses, wait)
         if run.crashes.count and up >= states.FORGIVEN_SECONDS:
             run.crashes = Crashes()
         run.available = True
@@ -283,7 +292,7 @@ class ContainerProvider:
             run.attachment = self._adopt(target, found[0])
         elif any(each is not None for each in found):
             # The owner of the network was removed; the others cannot join its successor.
-            for container, each in zip(spec.sandbox_of(target).containers, found, strict=True):
+            for container, each in zip(sandbox_of(target).containers, found, strict=True):
                 if each is not None:
                     await self._engine().remove(
                         spec.container_name(target.instance, container.name)
@@ -293,7 +302,7 @@ class ContainerProvider:
             run.attachment = await self._attach(target, run)
         labels = spec.instance_labels(self._platform, self._cell_name, target.instance)
         async with self._slots:
-            for index, container in enumerate(spec.sandbox_of(target).containers):
+            for index, container in enumerate(sandbox_of(target).containers):
                 if found[index] is not None:
                     continue
                 body = spec.build_body(target, index, run.attachment, self._limits, labels)
@@ -318,7 +327,7 @@ class ContainerProvider:
                         interface.subnet, interface.range, target.uid
                     )
                     network_ip = interface.address
-        publishes = any(each.ports for each in spec.sandbox_of(target).containers)
+        publishes = any(each.ports for each in sandbox_of(target).containers)
         external = publishes and sys.platform == "linux"
         external_ip = self._loopback.ensure((target.uid, 0)) if external else ""
         return spec.Attachment(network, network_ip, external_ip)
@@ -339,7 +348,7 @@ class ContainerProvider:
 
     async def _move(self, target: InstanceTarget) -> bool:
         """Make its containers anew with the next loopback address."""
-        for container in spec.sandbox_of(target).containers:
+        for container in sandbox_of(target).containers:
             await self._engine().remove(spec.container_name(target.instance, container.name))
         self._runs[target.uid].attachment = None
         return self._next_external(target.uid)
@@ -360,8 +369,8 @@ class ContainerProvider:
             info = await self._engine().info()
             self._capacity = int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0)
         cores, memory = self._capacity
-        for index, container in enumerate(spec.sandbox_of(target).containers):
-            millicores, wanted = spec.container_size(target, index)
+        for index, container in enumerate(sandbox_of(target).containers):
+            millicores, wanted = container_size(target, index)
             if cores and millicores > cores * 1000:
                 raise InsufficientCapacity(
                     f"container {container.name} asks for {millicores / 1000:g} CPUs,"
@@ -400,7 +409,7 @@ class ContainerProvider:
     async def _remove(self, target: InstanceTarget) -> None:
         engine = self._engine()
         try:
-            found = await engine.containers({spec.LABEL_UID: target.uid})
+            found = await engine.containers({LABEL_UID: target.uid})
             for container in found:
                 if str(container.get("State")) == "paused":
                     await engine.unpause(str(container["Id"]))
@@ -432,7 +441,7 @@ class ContainerProvider:
                 async for event in self._engine().events(labels):
                     failed = 0
                     attributes = (event.get("Actor") or {}).get("Attributes") or {}
-                    self._wake(str(attributes.get(spec.LABEL_UID) or ""))
+                    self._wake(str(attributes.get(LABEL_UID) or ""))
             except (EngineUnreachable, EngineRefused) as error:
                 if failed == 0:
                     logger.warning(
@@ -474,7 +483,7 @@ class ContainerProvider:
         present: dict[str, str] = {}
         by_uid: dict[str, list[dict[str, Any]]] = {}
         for container in found:
-            uid = str((container.get("Labels") or {}).get(spec.LABEL_UID) or "")
+            uid = str((container.get("Labels") or {}).get(LABEL_UID) or "")
             by_uid.setdefault(uid, []).append(container)
             identifier, state = str(container["Id"]), str(container.get("State"))
             present[identifier] = state
@@ -503,8 +512,8 @@ class ContainerProvider:
         missing = {uid for uid in by_uid if uid not in known and uid not in self._runs}
         for uid in missing & self._orphans:
             labels = by_uid[uid][0].get("Labels") or {}
-            name = str(labels.get(spec.LABEL_NAME) or "")
-            if await _exists(cell, uid, name, str(labels.get(spec.LABEL_NAMESPACE) or "")):
+            name = str(labels.get(LABEL_NAME) or "")
+            if await _exists(cell, uid, name, str(labels.get(LABEL_NAMESPACE) or "")):
                 continue
             logger.warning("containers of a deleted instance removed", instance=name, uid=uid)
             for container in by_uid[uid]:
@@ -532,7 +541,7 @@ class ContainerProvider:
         if found is None:
             return None
         labels = (found.get("Config") or {}).get("Labels") or {}
-        return found if labels.get(spec.LABEL_UID) == target.uid else None
+        return found if labels.get(LABEL_UID) == target.uid else None
 
     def _addresses(self, run: _Run) -> tuple[Addresses, ...]:
         attachment = run.attachment

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import UNKNOWN, ConditionState
 from datum_compute.providers import protocol
 from datum_compute.providers.protocol import Addresses, InstanceReport, failed
 
@@ -83,21 +82,6 @@ def crashing(crashes: Crashes, interfaces: tuple[Addresses, ...], wait: float) -
     """Ended, and to be started again in ``wait`` seconds."""
     times = "" if crashes.count <= 1 else f", {crashes.count} times so far"
     state = failed(compute.REASON_INSTANCE_CRASHING, f"{crashes.cause}{times}")
-    return InstanceReport(protocol.PROGRAMMED, state, interfaces, requeue_after=wait)
-
-
-def preparing(message: str, *, requeue_after: float | None = None) -> InstanceReport:
-    """Nothing runs yet: an image is being pulled, for example."""
-    return InstanceReport(
-        ConditionState(UNKNOWN, compute.REASON_PROGRAMMING_IN_PROGRESS, message),
-        ConditionState(UNKNOWN, compute.REASON_PROVISIONING, message),
-        requeue_after=requeue_after,
-    )
-
-
-def starting(message: str, interfaces: tuple[Addresses, ...], wait: float) -> InstanceReport:
-    """Started, and not ready to serve yet."""
-    state = ConditionState(UNKNOWN, compute.REASON_PROVISIONING, message)
     return InstanceReport(protocol.PROGRAMMED, state, interfaces, requeue_after=wait)
 
 

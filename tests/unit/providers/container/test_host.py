@@ -14,8 +14,8 @@ import pytest
 
 from datum_compute.providers.container import host, images, networks
 from datum_compute.providers.container.archive import build_archive
-from datum_compute.providers.container.logs import parse_line
 from datum_compute.providers.container.provider import LOOPBACK, loopback_range
+from datum_compute.providers.logs import parse_line
 
 ROUTES = """\
 Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT

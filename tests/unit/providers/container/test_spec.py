@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.providers import sandbox
 from datum_compute.providers.container import spec
 from datum_compute.providers.container.spec import Attachment, HostLimits
 from datum_compute.providers.errors import Rejected
@@ -101,7 +102,7 @@ def test_labels_name_platform_cell_instance_and_addresses() -> None:
 
     assert labels[spec.LABEL_PLATFORM] == "platform"
     assert labels[spec.LABEL_CELL] == "dfw"
-    assert labels[spec.LABEL_UID] == "12345678-aaaa"
+    assert labels[sandbox.LABEL_UID] == "12345678-aaaa"
     assert labels[spec.LABEL_EXTERNAL_IP] == "127.64.0.2"
     assert labels[spec.LABEL_NETWORK] == "datum-dfw-1"
 
@@ -133,9 +134,9 @@ def test_what_an_engine_cannot_run_is_refused_with_the_field() -> None:
     virtual = {"metadata": {"name": "vm"}, "spec": {"runtime": {"virtualMachine": {}}}}
     machine = InstanceTarget("dfw", msgspec.convert(virtual, compute.Instance))
     with pytest.raises(Rejected, match="cannot run virtual machines"):
-        spec.sandbox_of(machine)
+        sandbox.sandbox_of(machine)
     with pytest.raises(Rejected, match='volume "data": this runtime has no disks'):
-        spec.sandbox_of(target(volumes=[{"name": "data", "disk": {}}]))
+        sandbox.sandbox_of(target(volumes=[{"name": "data", "disk": {}}]))
     unknown = [{"name": "X", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}]
     with pytest.raises(Rejected, match=r'fieldRef "status.hostIP": expected one of metadata.name'):
         body(target({"name": "app", "image": "a:1", "env": unknown}))
@@ -143,7 +144,7 @@ def test_what_an_engine_cannot_run_is_refused_with_the_field() -> None:
 
 def test_the_first_tcp_port_decides_readiness() -> None:
     ports = [{"name": "d", "port": 53, "protocol": "UDP"}, {"name": "h", "port": 80}]
-    with_ports = spec.sandbox_of(target({"name": "app", "image": "a:1", "ports": ports}))
+    with_ports = sandbox.sandbox_of(target({"name": "app", "image": "a:1", "ports": ports}))
 
-    assert spec.first_tcp_port(with_ports) == 80
-    assert spec.first_tcp_port(spec.sandbox_of(target())) is None
+    assert sandbox.first_tcp_port(with_ports) == 80
+    assert sandbox.first_tcp_port(sandbox.sandbox_of(target())) is None

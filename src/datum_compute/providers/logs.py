@@ -1,0 +1,176 @@
+"""The lines of an Instance's containers, from whatever keeps them.
+
+Each container has lines of its own; they are merged by time. A reader that follows goes on over
+restarts of a container, until the Instance is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, suppress
+from datetime import UTC, datetime
+from typing import Protocol
+
+from datum_compute.providers.protocol import LogLine
+
+LONGEST_LINE = 256 * 1024
+"""A longer line is cut into several."""
+RETRY_SECONDS = 1.0
+"""Until a reader that follows looks again for the container, or for what keeps its lines."""
+
+
+class LinesAway(Exception):
+    """What keeps the lines does not answer, or not yet: a reader that follows tries again."""
+
+
+class ContainerGone(Exception):
+    """The container was removed, and its lines with it."""
+
+
+class ContainerLines(Protocol):
+    """The lines of single containers. Both methods raise ``LinesAway``."""
+
+    async def containers(self, uid: str) -> Sequence[str]:
+        """A key for each container of the Instance with this uid."""
+        ...
+
+    def read(
+        self, container: str, tail: int | None, since: datetime | None, *, follow: bool
+    ) -> AsyncGenerator[LogLine, None]:
+        """Raises ``ContainerGone``. With ``follow``, until the container ends."""
+        ...
+
+
+class FollowableLogs:
+    """The lines of Instances; see ``LogSource``."""
+
+    def __init__(self, source: ContainerLines) -> None:
+        self._source = source
+        self._removed: dict[str, asyncio.Event] = {}
+        """Set when an Instance is removed; only for those that are followed."""
+
+    def record_removal(self, uid: str) -> None:
+        if removed := self._removed.pop(uid, None):
+            removed.set()
+
+    async def lines(
+        self, uid: str, *, tail: int | None, since: datetime | None, follow: bool
+    ) -> AsyncIterator[LogLine]:
+        if not follow:
+            for line in await self._past(uid, tail, since):
+                yield line
+            return
+        removed = self._removed.setdefault(uid, asyncio.Event())
+        queue: asyncio.Queue[LogLine | None] = asyncio.Queue(maxsize=1000)
+        reader = asyncio.get_running_loop().create_task(
+            self._follow(uid, tail, since, removed, queue), name=f"logs of {uid}"
+        )
+        try:
+            while (found := await queue.get()) is not None:
+                yield found
+        finally:
+            reader.cancel()
+            await asyncio.gather(reader, return_exceptions=True)
+
+    async def _past(self, uid: str, tail: int | None, since: datetime | None) -> list[LogLine]:
+        """The lines of all its containers, by time."""
+        found: list[LogLine] = []
+        for container in await self._source.containers(uid):
+            with suppress(ContainerGone):
+                lines = self._source.read(container, tail, since, follow=False)
+                found += [line async for line in lines]
+        found.sort(key=lambda line: line.at)
+        return found if tail is None else found[max(0, len(found) - tail) :]
+
+    async def _follow(
+        self,
+        uid: str,
+        tail: int | None,
+        since: datetime | None,
+        removed: asyncio.Event,
+        queue: asyncio.Queue[LogLine | None],
+    ) -> None:
+        """One reader for each container, for as long as the Instance is there."""
+        readers: dict[str, asyncio.Task[None]] = {}
+        try:
+            while not removed.is_set():
+                try:
+                    for container in await self._source.containers(uid):
+                        if container not in readers:
+                            work = self._follow_one(container, tail, since, queue)
+                            readers[container] = asyncio.get_running_loop().create_task(work)
+                except LinesAway:
+                    pass  # asked again below
+                try:
+                    await asyncio.wait_for(removed.wait(), RETRY_SECONDS)
+                except TimeoutError:
+                    continue
+            # What was written until the end is read to its end.
+            if readers:
+                await asyncio.wait(readers.values(), timeout=RETRY_SECONDS)
+        finally:
+            for reader in readers.values():
+                reader.cancel()
+            await asyncio.gather(*readers.values(), return_exceptions=True)
+        await queue.put(None)
+
+    async def _follow_one(
+        self,
+        container: str,
+        tail: int | None,
+        since: datetime | None,
+        queue: asyncio.Queue[LogLine | None],
+    ) -> None:
+        """The stream ends whenever the container does; then it goes on where it ended."""
+        last: datetime | None = None
+        repeated = 0
+        while True:
+            skip, seen = repeated, 0
+            try:
+                async with aclosing(
+                    self._source.read(container, tail, last or since, follow=True)
+                ) as new:
+                    async for line in new:
+                        # Reading anew begins with the lines of the last second.
+                        if last is not None and seen < skip and line.at == last:
+                            seen += 1
+                            continue
+                        repeated = repeated + 1 if line.at == last else 1
+                        last = line.at
+                        await queue.put(line)
+            except ContainerGone:
+                return
+            except LinesAway:
+                pass
+            tail = None if last is not None else tail
+            await asyncio.sleep(RETRY_SECONDS)
+
+
+class LineSplitter:
+    """Cuts what a stream brings into lines with a time."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, content: bytes) -> list[LogLine]:
+        *lines, self._rest = (self._rest + content).split(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            lines.append(self._rest)
+            self._rest = b""
+        return [line for line in map(parse_line, lines) if line is not None]
+
+    def end(self) -> list[LogLine]:
+        """What is left when the stream has ended without a line end."""
+        return self.feed(b"\n") if self._rest else []
+
+
+def parse_line(line: bytes) -> LogLine | None:
+    """A line as engines and Kubernetes write it: a time, a space, the text. None where there is
+    no time."""
+    stamp, _, text = line.decode(errors="replace").partition(" ")
+    try:
+        at = datetime.fromisoformat(stamp)
+    except ValueError:
+        return None
+    return LogLine(at.astimezone(UTC), text.rstrip("\r"))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build the etcd, kube-apiserver and kubectl that the cluster suite uses.
+"""Build the etcd, the parts of Kubernetes and the kwok that the cluster suite uses.
 
 All are compiled by the local Go toolchain from their published modules, so the suite talks to
 the real server without a container runtime and without downloading a prebuilt binary.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import platform
@@ -29,12 +30,14 @@ from typing import Any
 
 ETCD_VERSION = "v3.5.16"
 KUBERNETES_VERSION = "v1.32.5"
+KWOK_VERSION = "v0.7.0"
 
 # Raised when the way of building changes while the versions stay: old caches must not be reused.
 RECIPE = 1
 
 ETCD_MODULE = "go.etcd.io/etcd/server/v3"
 KUBERNETES_MODULE = "k8s.io/kubernetes"
+KWOK_MODULE = "sigs.k8s.io/kwok"
 
 # A silent ten-minute compile looks like a hang; a line a minute does not.
 HEARTBEAT_SECONDS = 60.0
@@ -54,28 +57,29 @@ class Tool:
     package: str
 
 
+def _kubernetes(name: str) -> Tool:
+    package = f"{KUBERNETES_MODULE}/cmd/{name}"
+    return Tool(name, KUBERNETES_MODULE, KUBERNETES_VERSION, package)
+
+
 ETCD = Tool("etcd", ETCD_MODULE, ETCD_VERSION, ETCD_MODULE)
-KUBE_APISERVER = Tool(
-    "kube-apiserver",
-    KUBERNETES_MODULE,
-    KUBERNETES_VERSION,
-    f"{KUBERNETES_MODULE}/cmd/kube-apiserver",
-)
-KUBECTL = Tool(
-    "kubectl",
-    KUBERNETES_MODULE,
-    KUBERNETES_VERSION,
-    f"{KUBERNETES_MODULE}/cmd/kubectl",
-)
-KUBE_CONTROLLER_MANAGER = Tool(
-    "kube-controller-manager",
-    KUBERNETES_MODULE,
-    KUBERNETES_VERSION,
-    f"{KUBERNETES_MODULE}/cmd/kube-controller-manager",
-)
+KUBE_APISERVER = _kubernetes("kube-apiserver")
+KUBECTL = _kubernetes("kubectl")
+KUBE_CONTROLLER_MANAGER = _kubernetes("kube-controller-manager")
+KUBE_SCHEDULER = _kubernetes("kube-scheduler")
+KUBELET = _kubernetes("kubelet")
+# The cache is named after the versions of the others, so this one carries its own.
+KWOK = Tool(f"kwok-{KWOK_VERSION}", KWOK_MODULE, KWOK_VERSION, f"{KWOK_MODULE}/cmd/kwok")
 
 DEFAULT_TOOLS: tuple[Tool, ...] = (ETCD, KUBE_APISERVER, KUBECTL)
-EXTRA_TOOLS: Mapping[str, Tool] = {"controller-manager": KUBE_CONTROLLER_MANAGER}
+NODE_TOOLS: tuple[Tool, ...] = (KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET)
+"""What runs Pods, besides containerd."""
+
+EXTRA_TOOLS: Mapping[str, tuple[Tool, ...]] = {
+    "controller-manager": (KUBE_CONTROLLER_MANAGER,),
+    "node": NODE_TOOLS,
+    "kwok": (KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KWOK),
+}
 
 
 @dataclass(frozen=True)
@@ -218,7 +222,11 @@ def linker_flags(tool: Tool, upstream: UpstreamModule) -> str:
     return " ".join(flags)
 
 
-def compile_tool(go: str, tool: Tool, upstream: UpstreamModule, module: Path, output: Path) -> None:
+def compile_tools(
+    go: str, tools: Sequence[Tool], upstream: UpstreamModule, module: Path, output: Path
+) -> None:
+    """Compile tools of one module into a directory, in one build that shares their packages."""
+    names = ", ".join(tool.name for tool in tools)
     command = [
         go,
         "build",
@@ -228,10 +236,10 @@ def compile_tool(go: str, tool: Tool, upstream: UpstreamModule, module: Path, ou
         "-trimpath",
         "-buildvcs=false",
         "-ldflags",
-        linker_flags(tool, upstream),
+        linker_flags(tools[0], upstream),
         "-o",
-        str(output),
-        tool.package,
+        f"{output}/",
+        *(tool.package for tool in tools),
     ]
     started = time.monotonic()
     # go's own lines (downloads, compile errors) go to stderr: stdout is for the directory alone.
@@ -245,31 +253,39 @@ def compile_tool(go: str, tool: Tool, upstream: UpstreamModule, module: Path, ou
                     break
                 except subprocess.TimeoutExpired:
                     elapsed = time.monotonic() - started
-                    report(f"still building {tool.name} ({elapsed:.0f} s)")
+                    report(f"still building {names} ({elapsed:.0f} s)")
         except BaseException:
             process.terminate()
             raise
     if code != 0:
-        raise ToolsError(f"building {tool.name} {tool.version} failed with exit code {code}")
+        raise ToolsError(f"building {names} {tools[0].version} failed with exit code {code}")
 
 
-def build(go: str, tool: Tool, work: Path, directory: Path) -> None:
+def build(go: str, tools: Sequence[Tool], work: Path, directory: Path) -> None:
+    """Build tools of one module and put them into the cache."""
     started = time.monotonic()
-    report(f"building {tool.name} {tool.version}")
-    module = work / tool.name
-    module.mkdir()
-    upstream = read_upstream(go, tool, module)
-    (module / "go.mod").write_text(go_mod(tool, upstream), encoding="utf-8")
-    output = work / f"{tool.name}.bin"
-    compile_tool(go, tool, upstream, module, output)
+    names, version = ", ".join(tool.name for tool in tools), tools[0].version
+    report(f"building {names} {version}")
+    module, output = work / tools[0].name / "module", work / tools[0].name / "bin"
+    module.mkdir(parents=True)
+    output.mkdir()
+    upstream = read_upstream(go, tools[0], module)
+    (module / "go.mod").write_text(go_mod(tools[0], upstream), encoding="utf-8")
+    compile_tools(go, tools, upstream, module, output)
     directory.mkdir(parents=True, exist_ok=True)
-    size = output.stat().st_size / 2**20
-    # The work directory lies in the cache root, hence on the same file system: a reader sees
-    # either no binary or the whole one.
-    os.replace(output, directory / tool.name)
-    report(
-        f"built {tool.name} {tool.version} in {time.monotonic() - started:.0f} s ({size:.0f} MiB)"
-    )
+    size = sum(path.stat().st_size for path in output.iterdir()) / 2**20
+    for tool in tools:
+        # The work directory lies in the cache root, hence on the same file system: a reader
+        # sees either no binary or the whole one.
+        os.replace(output / go_binary(tool), directory / tool.name)
+    report(f"built {names} {version} in {time.monotonic() - started:.0f} s ({size:.0f} MiB)")
+
+
+def go_binary(tool: Tool) -> str:
+    """The name that go gives to the binary: the last part of the package's path that is not a
+    major version."""
+    parts = tool.package.split("/")
+    return parts[-2] if parts[-1].startswith("v") and parts[-1][1:].isdigit() else parts[-1]
 
 
 @contextlib.contextmanager
@@ -293,15 +309,16 @@ def ensure_tools(tools: Sequence[Tool] = DEFAULT_TOOLS) -> Path:
     go = find_go()
     root = cache_root()
     with exclusive(root), tempfile.TemporaryDirectory(prefix=".build-", dir=root) as work:
-        for tool in missing_tools(directory, tools):
-            build(go, tool, Path(work), directory)
+        missing = missing_tools(directory, tools)
+        for _, same in itertools.groupby(missing, key=lambda tool: tool.module):
+            build(go, list(same), Path(work), directory)
     return directory
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description="Build the etcd, kube-apiserver and kubectl of the cluster suite, "
-        "and print the directory that holds them."
+        "with more on request, and print the directory that holds them."
     )
     parser.add_argument(
         "--print-dir",
@@ -314,16 +331,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         action="append",
         default=[],
         choices=sorted(EXTRA_TOOLS),
-        help="build this tool too (may be repeated)",
+        help="build these too (may be repeated)",
     )
     options = parser.parse_args(arguments)
     if options.print_dir:
         print(tools_dir())
         return 0
-    # dict.fromkeys drops a repeated extra while keeping the order.
-    extras = [EXTRA_TOOLS[name] for name in dict.fromkeys(options.extras)]
+    # dict.fromkeys drops a repeated tool while keeping the order.
+    extras = itertools.chain.from_iterable(EXTRA_TOOLS[name] for name in options.extras)
     try:
-        directory = ensure_tools([*DEFAULT_TOOLS, *extras])
+        directory = ensure_tools(list(dict.fromkeys([*DEFAULT_TOOLS, *extras])))
     except ToolsError as error:
         report(f"error: {error}")
         return 1

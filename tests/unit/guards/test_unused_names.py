@@ -28,7 +28,6 @@ CALLBACKS = {
 
 ALLOWED = {
     "abandon": "the platform loses its power; simulations do that",
-    "CHECKS": "the conformance suite that a provider's own tests run",
     "enqueue": "a request from outside the watches, part of the documented runtime",
     "held_back": "both lists of a plan together, as its properties are stated",
     "settled": "that a plan has nothing to do, as its simulations end",
@@ -40,8 +39,8 @@ def test_no_name_is_used_by_tests_alone() -> None:
     found = [
         each
         for each in unused_names(ROOT, PACKAGE)
-        # The testing kit is there for tests.
-        if not each.startswith("testing/")
+        # The testing kit and the conformance kit of providers are there for tests.
+        if not each.startswith(("testing/", "providers/conformance/"))
         and each.rpartition(" ")[2] not in CALLBACKS | ALLOWED.keys()
     ]
 

@@ -1,0 +1,221 @@
+"""A cell whose Instances are containers of a real engine, for the kit of providers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from datum_compute.env import SystemEnvironment
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.providers.conformance import Capability, Harness, Lack, Running, failures
+from datum_compute.providers.container import ContainerProvider, host, sockets, spec
+from datum_compute.providers.container.engine import ContainerEngine
+from datum_compute.providers.protocol import LogSource
+from datum_compute.runtime.manager import Manager
+from datum_compute.testing.server import EmbeddedServer, embedded_server
+
+LACKS = {
+    Capability.VIRTUAL_MACHINES: Lack(
+        "an engine runs containers", failures.a_virtual_machine_is_refused
+    ),
+    Capability.DISKS: Lack("a container's files end with it", failures.a_disk_is_refused),
+}
+
+
+class ProxiedEnvironment(SystemEnvironment):
+    """Finds the engine on the socket of a proxy, and nowhere else."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self.socket = str(directory / "engine.sock")
+        self._directory = str(directory)
+
+    def variable(self, name: str) -> str | None:
+        hidden = {
+            "DOCKER_HOST": f"unix://{self.socket}",
+            "XDG_RUNTIME_DIR": self._directory,
+            "PATH": "",
+        }
+        return hidden.get(name) or (None if name == "PATH" else super().variable(name))
+
+
+class Proxy:
+    """Hands connections on to the engine while it is open."""
+
+    def __init__(self, socket: str, engine_socket: str) -> None:
+        self._socket = socket
+        self._engine_socket = engine_socket
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_unix_server(self._connected, self._socket)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        Path(self._socket).unlink(missing_ok=True)  # noqa: ASYNC240 a local file, at once
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        engine_reader, engine_writer = await asyncio.open_unix_connection(self._engine_socket)
+        pair = {writer, engine_writer}
+        self._writers |= pair
+        try:
+            await asyncio.gather(_pump(reader, engine_writer), _pump(engine_reader, writer))
+        except OSError:
+            pass
+        finally:
+            for each in pair:
+                each.close()
+            self._writers -= pair
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while content := await reader.read(65536):
+        writer.write(content)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
+@dataclass(kw_only=True)
+class ContainerHarness(Harness):
+    embedded: EmbeddedServer
+    env: ProxiedEnvironment
+    engine: str
+    platform: str
+    proxy: Proxy
+    direct: ContainerEngine
+    """Not through the proxy."""
+    task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        client = self.embedded.client("cell/dfw", "provider-dfw")
+        cell = SingleFleet("cell", "single", client, self.env)
+        self.runs = ContainerProvider(
+            "dfw", cell, self.env, engine=self.engine, platform=self.platform, settle_seconds=1.0
+        )
+        manager = Manager("provider", self.env)
+        manager.enter(self.runs)
+        manager.add(*self.runs.controllers())
+        self.task = asyncio.create_task(manager.run())
+        await manager.wait_ready()
+
+    async def stop(self) -> None:
+        task, self.task = self.task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def running(self, uid: str) -> Sequence[Running]:
+        listed = await self.direct.containers({spec.LABEL_UID: uid})
+        found = [await self.direct.inspect(str(each["Id"])) for each in listed]
+        return [_running(each) for each in found if each is not None]
+
+    def logs(self) -> LogSource:
+        return self.runs
+
+    async def kill(self, uid: str, container: str) -> None:
+        for each in await self.direct.containers({spec.LABEL_UID: uid}):
+            if each["Labels"][spec.LABEL_CONTAINER] == container:
+                found = await self.direct.inspect(str(each["Id"]))
+                assert found is not None
+                os.kill(int(found["State"]["Pid"]), signal.SIGKILL)
+
+    async def discard(self, uid: str) -> None:
+        for each in await self.direct.containers({spec.LABEL_UID: uid}):
+            await self.direct.remove(str(each["Id"]))
+
+    @asynccontextmanager
+    async def away(self) -> AsyncIterator[None]:
+        await self.proxy.close()
+        assert await sockets.find_socket(self.env, self.engine) is None, "another socket answers"
+        try:
+            yield
+        finally:
+            await self.proxy.open()
+
+    async def answer(self, address: str, port: int) -> str:
+        reader, writer = await asyncio.wait_for(asyncio.open_connection(address, port), 5)
+        try:
+            writer.write(b"GET / HTTP/1.0\r\nhost: kit\r\n\r\n")
+            found = await asyncio.wait_for(reader.read(), 5)
+        finally:
+            writer.close()
+        if not found:
+            raise ConnectionResetError(f"{address}:{port} closed the connection")
+        return found.partition(b"\r\n\r\n")[2].decode()
+
+
+def _running(inspected: dict[str, object]) -> Running:
+    state, config, limits = (inspected[key] for key in ("State", "Config", "HostConfig"))
+    assert isinstance(state, dict)
+    assert isinstance(config, dict)
+    assert isinstance(limits, dict)
+    cpu = int(limits.get("NanoCpus") or 0) // 1_000_000
+    if not cpu and limits.get("CpuPeriod"):
+        cpu = int(limits["CpuQuota"]) * 1000 // int(limits["CpuPeriod"])
+    return Running(
+        str(inspected["Id"]),
+        str(config["Labels"][spec.LABEL_CONTAINER]),
+        str(config["Image"]),
+        state["Status"] == "running",
+        str(state["StartedAt"]),
+        cpu,
+        int(limits["Memory"]),
+        json.dumps(inspected),
+    )
+
+
+async def free_range(env: SystemEnvironment, engine: str) -> IPv4Network:
+    """That no network of the engine overlaps."""
+    taken = await host.occupied_ranges(env, engine)
+    candidates = IPv4Network("10.96.0.0/12").subnets(new_prefix=24)
+    return next(each for each in candidates if not any(each.overlaps(one) for one in taken))
+
+
+@asynccontextmanager
+async def container_cell(engine: str) -> AsyncIterator[ContainerHarness]:
+    system = SystemEnvironment()
+    found = await sockets.find_socket(system, engine)
+    assert found is not None, f"{engine} does not answer"
+    with tempfile.TemporaryDirectory(prefix="kit-") as directory:
+        env = ProxiedEnvironment(Path(directory))
+        proxy = Proxy(env.socket, found)
+        await proxy.open()
+        async with (
+            ContainerEngine(found) as direct,
+            embedded_server(env, cells=("dfw",)) as embedded,
+        ):
+            harness = ContainerHarness(
+                client=embedded.client("cell/dfw"),
+                provider="container",
+                image=host.BUSYBOX_IMAGE,
+                settle_seconds=2,
+                retry_seconds=12,
+                subnet=await free_range(system, engine),
+                lacks=LACKS,
+                embedded=embedded,
+                env=env,
+                engine=engine,
+                platform=env.new_uid()[:12],
+                proxy=proxy,
+                direct=direct,
+            )
+            await harness.start()
+            try:
+                yield harness
+            finally:
+                await harness.stop()
+                await host.end_containers(system, engine, harness.platform, remove=True)
+                await proxy.close()

@@ -8,7 +8,7 @@ from datum_compute.providers import conformance
 from datum_compute.providers.conformance import Check
 from tests.support.providers.container import container_cell
 
-pytestmark = [pytest.mark.containers, pytest.mark.realtime]
+pytestmark = [pytest.mark.containers, pytest.mark.campaign, pytest.mark.realtime]
 
 CHECKS = [
     pytest.param(

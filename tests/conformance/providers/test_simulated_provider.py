@@ -22,7 +22,7 @@ from datum_compute.providers.conformance import (
     Failure,
     Harness,
     Lack,
-    Running,
+    ObservedContainer,
     failures,
     lifecycle,
     logs,
@@ -52,7 +52,7 @@ class World:
     """What simulated Instances would run; it outlives the provider, as an engine does."""
 
     def __init__(self) -> None:
-        self.runs: dict[str, Running] = {}
+        self.runs: dict[str, ObservedContainer] = {}
         self.started = 0
 
     def run(self, key: str, instance: compute.Instance) -> None:
@@ -63,7 +63,7 @@ class World:
         name, image = "machine", ""
         if sandbox is not None:
             name, image = sandbox.containers[0].name, sandbox.containers[0].image
-        self.runs[key] = Running(str(self.started), name, image, running=True)
+        self.runs[key] = ObservedContainer(str(self.started), name, image, running=True)
 
 
 class WorldProvider(SimulatedProvider):
@@ -149,7 +149,7 @@ class SimulatedHarness(Harness):
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
 
-    async def running(self, uid: str) -> Sequence[Running]:
+    async def running(self, uid: str) -> Sequence[ObservedContainer]:
         found = self.world.runs.get(uid)
         return [found] if found else []
 

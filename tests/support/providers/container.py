@@ -15,10 +15,17 @@ from pathlib import Path
 
 from datum_compute.env import SystemEnvironment
 from datum_compute.fleets.single import SingleFleet
-from datum_compute.providers.conformance import Capability, Harness, Lack, Running, failures
+from datum_compute.providers.conformance import (
+    Capability,
+    Harness,
+    Lack,
+    ObservedContainer,
+    failures,
+)
 from datum_compute.providers.container import ContainerProvider, host, sockets, spec
 from datum_compute.providers.container.engine import ContainerEngine
 from datum_compute.providers.protocol import LogSource
+from datum_compute.providers.sandbox import LABEL_UID
 from datum_compute.runtime.manager import Manager
 from datum_compute.testing.server import EmbeddedServer, embedded_server
 
@@ -117,8 +124,8 @@ class ContainerHarness(Harness):
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def running(self, uid: str) -> Sequence[Running]:
-        listed = await self.direct.containers({spec.LABEL_UID: uid})
+    async def running(self, uid: str) -> Sequence[ObservedContainer]:
+        listed = await self.direct.containers({LABEL_UID: uid})
         found = [await self.direct.inspect(str(each["Id"])) for each in listed]
         return [_running(each) for each in found if each is not None]
 
@@ -126,14 +133,14 @@ class ContainerHarness(Harness):
         return self.runs
 
     async def kill(self, uid: str, container: str) -> None:
-        for each in await self.direct.containers({spec.LABEL_UID: uid}):
+        for each in await self.direct.containers({LABEL_UID: uid}):
             if each["Labels"][spec.LABEL_CONTAINER] == container:
                 found = await self.direct.inspect(str(each["Id"]))
                 assert found is not None
                 os.kill(int(found["State"]["Pid"]), signal.SIGKILL)
 
     async def discard(self, uid: str) -> None:
-        for each in await self.direct.containers({spec.LABEL_UID: uid}):
+        for each in await self.direct.containers({LABEL_UID: uid}):
             await self.direct.remove(str(each["Id"]))
 
     @asynccontextmanager
@@ -157,7 +164,7 @@ class ContainerHarness(Harness):
         return found.partition(b"\r\n\r\n")[2].decode()
 
 
-def _running(inspected: dict[str, object]) -> Running:
+def _running(inspected: dict[str, object]) -> ObservedContainer:
     state, config, limits = (inspected[key] for key in ("State", "Config", "HostConfig"))
     assert isinstance(state, dict)
     assert isinstance(config, dict)
@@ -165,7 +172,7 @@ def _running(inspected: dict[str, object]) -> Running:
     cpu = int(limits.get("NanoCpus") or 0) // 1_000_000
     if not cpu and limits.get("CpuPeriod"):
         cpu = int(limits["CpuQuota"]) * 1000 // int(limits["CpuPeriod"])
-    return Running(
+    return ObservedContainer(
         str(inspected["Id"]),
         str(config["Labels"][spec.LABEL_CONTAINER]),
         str(config["Image"]),

@@ -24,7 +24,7 @@ from datum_compute.providers.conformance.harness import (
     Failure,
     Harness,
     Lack,
-    Running,
+    ObservedContainer,
     title,
 )
 
@@ -43,6 +43,6 @@ __all__ = [
     "Failure",
     "Harness",
     "Lack",
-    "Running",
+    "ObservedContainer",
     "title",
 ]

@@ -59,8 +59,8 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """One container of an Instance as what runs it describes it, running or ended."""
+class ObservedContainer:
+    """One container of an Instance, as what runs it describes it, running or ended."""
 
     id: str
     """Another one when it is made anew."""
@@ -108,7 +108,7 @@ class Harness(ABC):
         """Stop the provider; what it runs goes on."""
 
     @abstractmethod
-    async def running(self, uid: str) -> Sequence[Running]:
+    async def running(self, uid: str) -> Sequence[ObservedContainer]:
         """What is there of this Instance, asked of what runs it."""
 
     @abstractmethod

@@ -355,8 +355,8 @@ async def instances_created_and_deleted_together_end_as_written(cell: Harness) -
 async def one_name_in_two_namespaces_is_two_instances(cell: Harness) -> None:
     other = "conformance-other"
     try:
-        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
-        await cell.client.create(NAMESPACES, body)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
+        await cell.client.create(NAMESPACES, namespace)
     except errors.AlreadyExists:
         pass
     first = (await run(cell, "twin-0")).metadata.uid

@@ -20,6 +20,7 @@ MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
     "bench.commands": (budgets.HELP, budgets.LISTING),
     "bench.startup": (budgets.STARTUP,),
     "bench.under_load": (budgets.KUBECTL,),
+    "bench.workloads": (budgets.WORKLOADS,),
     "bench.runtime": (budgets.RECONCILES, budgets.IDLE, budgets.CACHED),
     "bench.ten_thousand": (budgets.GROWTH, budgets.MEMORY, budgets.FILE),
 }

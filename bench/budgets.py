@@ -52,6 +52,9 @@ STARTUP = Budget(8, "`local up` to ready, empty", "s", 5, 1.5)
 WRITES = Budget(9, "writes per Instance from create to Available, all planes", "", 28, 18)
 KUBECTL = Budget(10, "`kubectl get` while number 3 runs, 99th percentile", "ms", 500, 100)
 ORDERED = Budget(11, "100 ordered Instances in one cell", "s", 3, 0.7)
+WORKLOADS = Budget(
+    12, "5,000 Workloads in one namespace, against the time of 500, on one core", "x", 12, 10
+)
 RECONCILES = Budget(20, "reconciles with a status write, over HTTPS, against kopf", "x", 10, 20)
 IDLE = Budget(21, "a manager with 50 clusters of 10 kinds each, idle, of one core", "%", 2, 1)
 CACHED = Budget(22, "memory per cached object of 1 KB, in the manager", "KB", 6, 3)

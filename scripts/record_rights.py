@@ -20,8 +20,8 @@ from tests.support.rights.recorder import lines, record  # noqa: E402
 RIGHTS = ROOT / "src/datum_compute/assembly/rights.toml"
 HEAD = """\
 # Every call of every process in the recorded scenarios; the roles in deploy/base follow it.
-# Written by `make record-rights`. A table is a process on a plane type ("single" and "host" are
-# folders of deploy/base); a key is a group and a resource, its value the verbs.
+# Written by `make record-rights`. A table is a process on a plane type ("single", "host" and
+# "pods" are folders of deploy/base); a key is a group and a resource, its value the verbs.
 """
 
 

@@ -73,7 +73,8 @@ def _cluster_wide(process: str, plane: str, rules: Iterable[PolicyRule]) -> list
 
 def subject_of(process: str, plane: str) -> Manifest:
     """The subject of the role: in its own cluster a service account, elsewhere a user."""
-    if plane == "single" or (process, plane) == (rights.CELL, planes.CELL.name):
+    own = ((rights.CELL, planes.CELL.name), (rights.POD_PROVIDER, "pods"))
+    if plane == "single" or (process, plane) in own:
         return _service_account(ACCOUNT)
     if process == rights.PROVIDER:
         return _service_account(PROVIDER_ACCOUNT)
@@ -204,6 +205,7 @@ _SECTIONS = {
     rights.WEBHOOKS: "The reviews of Workloads, in the manager that serves them.",
     rights.ELECTION: "The election of a leader, in the namespace of the manager.",
     rights.PROVIDER: "What runs Instances in a cell; the simulated provider.",
+    rights.POD_PROVIDER: "`compute-manager --provider pod`, in addition.",
 }
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from datum_compute.apiserver.handler import RequestHandler
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects.expiry import EventExpiry
 from datum_compute.apiserver.objects.gc import GarbageCollector
 from datum_compute.apiserver.objects.planes import CrdsFor, PlaneRegistry
@@ -40,9 +41,11 @@ class ApiServer:
         admissions: Sequence[Admission] = (),
         metrics: Callable[[], str] | None = None,
         logs: LogSubresource | None = None,
+        extra_kinds: Sequence[ServedKind] = (),
     ) -> None:
+        """``extra_kinds`` are built-in on every plane, besides those that the server has."""
         self._store = store
-        self._planes = PlaneRegistry(env, store, crds_for)
+        self._planes = PlaneRegistry(env, store, crds_for, extra_kinds)
         self._collector = GarbageCollector(store, self._planes)
         self._expiry = EventExpiry(env, store, self._planes)
         self._handler = RequestHandler(

@@ -22,6 +22,7 @@ SINGLE = "compute-single"
 WEBHOOKS = "compute-webhooks"
 ELECTION = "compute-election"
 PROVIDER = "provider"
+POD_PROVIDER = "pod-provider"
 
 IN_CELLS = (CELL, PROVIDER)
 """Processes that run once in each cell, as a user with that cell's name, and act on no other
@@ -31,8 +32,8 @@ CORE = "core"
 """The name of the core group in the file, where the API has an empty one."""
 
 Rights = Mapping[str, tuple[PolicyRule, ...]]
-"""By type of plane, or by one of two other places: ``single``, a cluster that is all planes in
-one, and ``host``, the cluster a manager runs in."""
+"""By type of plane, or by one of three other places: ``single``, a cluster that is all planes in
+one, ``host``, the cluster a manager runs in, and ``pods``, one in which Instances are Pods."""
 
 
 @cache

@@ -219,13 +219,20 @@ class ApiClient:
         await self._call("DELETE", call, (), options)
 
     async def raw(self, path: str) -> bytes:
+        return (await self._get(path)).body
+
+    @asynccontextmanager
+    async def stream(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        async with _chunks_of(await self._get(path)) as chunks:
+            yield chunks
+
+    async def _get(self, path: str) -> HttpResponse:
         path, _, query = path.partition("?")
         pairs = tuple(parse_qsl(query, keep_blank_values=True))
         headers = {"accept": "application/json, */*"}
         request = HttpRequest("GET", self._prefix + path, pairs, headers)
         call = RawCall("get", path, self._cluster)
-        response = await self._send(request, call, self._list_timeout)
-        return response.body
+        return await self._send(request, call, self._list_timeout)
 
     async def _call(
         self,

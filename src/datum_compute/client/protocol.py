@@ -130,6 +130,11 @@ class Client(Protocol):
         """GET of a path below the plane's root, for discovery, health and subresources."""
         ...
 
+    def stream(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """The same, read as it comes: with ``follow=true`` in the path's query the answer has no
+        end. Entering and iterating raise as those of a watch do."""
+        ...
+
 
 class ReadForwarder:
     """The reading half of a client in front of ``client``, for one that changes writes alone."""
@@ -188,3 +193,6 @@ class ReadForwarder:
 
     async def raw(self, path: str) -> bytes:
         return await self._client.raw(path)
+
+    def stream(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return self._client.stream(path)

@@ -142,16 +142,23 @@ def _interface(addresses: Addresses) -> dict[str, Any]:
 
 
 def provider_controller(
-    cell: Fleet, provider: Provider, env: Environment, *, reads: Sequence[Read] = ()
+    cell: Fleet,
+    provider: Provider,
+    env: Environment,
+    *,
+    reads: Sequence[Read] = (),
+    watches: Sequence[Watch] = (),
 ) -> Controller:
-    """The controller of one provider; ``reads`` are caches the provider reads."""
+    """The controller of one provider; ``reads`` are caches the provider reads, ``watches`` those
+    whose changes concern an Instance too."""
     runner = InstanceRunner(provider, env)
     return Controller(
         f"provider-{provider.name}",
         cell,
         for_object(cell, compute.INSTANCES, runner.reconcile, deleting=True),
         watches=[
-            Watch.each(cell, compute.INSTANCES, predicate=_concerns_provider, own_writes=False)
+            Watch.each(cell, compute.INSTANCES, predicate=_concerns_provider, own_writes=False),
+            *watches,
         ],
         reads=reads,
     )

@@ -50,8 +50,9 @@ class ProviderContext:
 class ProviderRecord:
     name: str
     build: Callable[[ProviderContext], RunnableProvider]
-    """Imports the package. A provider that holds connections is an async context manager: it
-    is entered before its controllers start and left after they have ended."""
+    """Imports the package. Raises ``ValueError`` for a setting that is not allowed. A provider
+    that holds connections is an async context manager: it is entered before its controllers
+    start and left after they have ended."""
     hosts: tuple[Host, ...]
     summary: str
     """One line for the person who starts it."""
@@ -85,6 +86,12 @@ def _container(engine: str, context: ProviderContext) -> RunnableProvider:
         platform=context.platform,
         networking=context.networking,
     )
+
+
+def _pod(context: ProviderContext) -> RunnableProvider:
+    from datum_compute.providers.pod import PodProvider, PodSettings
+
+    return PodProvider(context.cell, context.env, PodSettings.parse(context.settings))
 
 
 async def _probe(engine: str, env: Environment) -> Probe:
@@ -133,6 +140,13 @@ PROVIDERS = (
     _engine("docker"),
     ProviderRecord(
         "simulated", _simulated, ("local",), "instances are simulated: no container runs"
+    ),
+    ProviderRecord(
+        "pod",
+        _pod,
+        ("manager",),
+        "instances are pods of the cell's cluster",
+        settings=("pod-security", "runtime-class", "node-selector", "tolerations"),
     ),
 )
 """In order of preference: a host that is free to choose takes the first it can run."""

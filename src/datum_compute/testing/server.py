@@ -22,6 +22,7 @@ from datum_compute.api import crds, planes
 from datum_compute.api.planes import CELL, HUB, ROOT
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.apiserver.http.listener import serve
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects.planes import CrdsFor
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.admission import Admission
@@ -102,15 +103,23 @@ async def embedded_server(
     authorizer: access.Authorizer | None = None,
     admissions: Sequence[Admission] = (),
     logs: LogSubresource | None = None,
+    extra_kinds: Sequence[ServedKind] = (),
 ) -> AsyncIterator[EmbeddedServer]:
     """Root, hub, the cells and the projects on one store, with collection running.
 
-    Without a path the store is in memory. ``crds_for`` gives the definitions per plane type.
+    Without a path the store is in memory. ``crds_for`` gives the definitions per plane type,
+    ``extra_kinds`` are built-in besides those of the server.
     """
     env = env or SimulatedEnvironment()
     store = LogStore(env, str(path) if path is not None else ":memory:")
     server = ApiServer(
-        env, store, crds_for=crds_for, authorizer=authorizer, admissions=admissions, logs=logs
+        env,
+        store,
+        crds_for=crds_for,
+        authorizer=authorizer,
+        admissions=admissions,
+        logs=logs,
+        extra_kinds=extra_kinds,
     )
     embedded = EmbeddedServer(server, store, env)
     for plane in (ROOT.plane(), HUB.plane(), *map(CELL.plane, cells)):

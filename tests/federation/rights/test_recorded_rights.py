@@ -14,7 +14,7 @@ from datum_compute.apiserver.request.access import PolicyRule
 from datum_compute.assembly import rights
 from datum_compute.testing.calls import RecordedCall, RecordingAuthorizer
 from scripts import record_rights
-from tests.support.rights import single_manager
+from tests.support.rights import pod_provider, single_manager
 from tests.support.rights.manifests import allowed, documents
 from tests.support.rights.recorder import lines, record
 
@@ -71,6 +71,21 @@ async def test_a_manager_alone_does_all_its_work_with_its_roles() -> None:
 
     assert calls.denied == set()
     assert {each.user for each in calls.calls} == set(single_manager.ROLES)
+
+
+async def test_the_provider_of_pods_does_all_its_work_with_its_role() -> None:
+    calls = RecordingAuthorizer(pod_provider.granted())
+    await pod_provider.run_everything(calls)
+
+    assert calls.denied == set()
+    assert {each.user for each in calls.calls} == {rights.POD_PROVIDER}
+
+
+def test_only_the_role_of_the_pod_provider_reaches_pods_and_none_runs_commands_in_them() -> None:
+    pods = {call for call in _table() if call.resource.startswith("pods")}
+
+    assert {call.user for call in pods} == {rights.POD_PROVIDER}
+    assert {call.resource for call in pods} == {"pods", "pods/log"}
 
 
 async def test_a_missing_right_is_recorded_as_denied() -> None:

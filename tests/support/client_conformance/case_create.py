@@ -347,6 +347,8 @@ async def a_namespace_is_active(world: ConformanceFixture) -> None:
 async def the_server_has_version_and_health_endpoints(world: ConformanceFixture) -> None:
     assert b'"gitVersion"' in await world.client.raw("/version")
     assert await world.client.raw("/readyz") == b"ok"
+    async with world.client.stream("/readyz") as chunks:
+        assert b"".join([chunk async for chunk in chunks]) == b"ok"
     with pytest.raises(errors.NotServed):
         await world.client.raw("/no/such/path")
 

@@ -9,7 +9,7 @@ from datum_compute.assembly import rights
 from datum_compute.standins.milo_projects.purge import EXCLUDED_KINDS
 from datum_compute.testing import loop
 from datum_compute.testing.calls import RecordedCall
-from tests.support.rights import late_watches, single_manager
+from tests.support.rights import late_watches, pod_provider, single_manager
 from tests.support.rights.scenarios import SCENARIOS, RecordedScenario
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -26,6 +26,7 @@ def record() -> set[RecordedCall]:
         found |= loop.run(scenario.record(), seed=1)
     for single in (single_manager.run_everything, *late_watches.LATE_SCENARIOS_SINGLE_CLUSTER):
         found |= loop.run(single_manager.record(single), seed=1)
+    found |= loop.run(pod_provider.record(), seed=1)
     return {by_process(call) for call in found}
 
 

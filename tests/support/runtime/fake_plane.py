@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -202,6 +202,9 @@ class FakePlane:
         self.remove(name, resource=resource, namespace=namespace)
 
     async def raw(self, path: str) -> bytes:
+        raise errors.NotFound(404, "NotFound", f"{path} not found")
+
+    def stream(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise errors.NotFound(404, "NotFound", f"{path} not found")
 
     async def _called(self, verb: str, resource: Resource) -> None:

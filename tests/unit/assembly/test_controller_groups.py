@@ -64,7 +64,7 @@ async def test_lesson_23_a_manager_without_controllers_fails() -> None:
         await Manager("m", SimulatedEnvironment()).run()
 
 
-@pytest.mark.parametrize("provider", ["none", "simulated"])
+@pytest.mark.parametrize("provider", ["none", "simulated", "pod"])
 async def test_a_cell_runs_the_provider_of_its_settings(provider: str, tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.write_text(
@@ -78,4 +78,19 @@ async def test_a_cell_runs_the_provider_of_its_settings(provider: str, tmp_path:
     await planes.close()
 
     controllers = {"workload-deployment", "instance"}
-    assert running == controllers | ({"provider-simulated"} if provider == "simulated" else set())
+    assert running == controllers | (set() if provider == "none" else {f"provider-{provider}"})
+
+
+async def test_a_setting_that_the_provider_refuses_is_an_error_at_start(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text(
+        kubeconfig.render(server="https://127.0.0.1:1", ca_pem=b"", token="x", name="a", user="b")
+    )
+    setting = "--provider-setting=pod-security=none"
+    settings = parse([CELL, "--provider=pod", setting, f"--kubeconfig={own}"])
+    env, metrics = SimulatedEnvironment(), MetricsRegistry()
+    planes = PlaneClients(env, settings, metrics)
+
+    with pytest.raises(SettingsError, match='pod-security="none": expected baseline or restricted'):
+        build_manager(env, settings, planes, metrics)
+    await planes.close()

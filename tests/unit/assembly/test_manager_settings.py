@@ -41,8 +41,20 @@ def config(directory: Path, text: str, *, head: str = HEAD) -> str:
         ([CELL, "--nonsense"], "--nonsense"),
         ([CELL, "--enable-cell"], "--enable-cell"),
         ([CELL, "--provider=vm"], "--provider vm: not available in this version"),
-        ([CELL, "--provider=pod"], "pod: not available in this version; available: none"),
-        ([CELL, "--provider=simulated"], "available: none"),
+        ([CELL, "--provider=simulated"], "available: none, pod"),
+        ([CELL, "--provider-setting=pod-security"], "expected NAME=VALUE"),
+        (
+            [CELL, "--provider-setting=pod-security=baseline"],
+            "not a setting of provider none; it takes none",
+        ),
+        (
+            [CELL, "--provider=pod", "--provider-setting=colour=red"],
+            '"colour": not a setting of provider pod; it takes pod-security, runtime-class,',
+        ),
+        (
+            [CELL, "--provider=pod", *2 * ["--provider-setting=runtime-class=a"]],
+            '"runtime-class=a": is given twice',
+        ),
         ([CELL, "--log-format=xml"], "'text', 'json'"),
         ([CELL, "--leader-elect=maybe"], 'expected true or false, not "maybe"'),
         ([CELL, "--leader-elect-namespace=x"], "needs --leader-elect"),

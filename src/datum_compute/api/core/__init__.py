@@ -2,3 +2,4 @@
 
 from datum_compute.api.core.access import *  # noqa: F403
 from datum_compute.api.core.objects import *  # noqa: F403
+from datum_compute.api.core.pods import *  # noqa: F403

@@ -59,11 +59,17 @@ class Plane:
 class PlaneRegistry:
     """All planes on one store."""
 
-    def __init__(self, env: Environment, store: Store, crds_for: CrdsFor) -> None:
+    def __init__(
+        self,
+        env: Environment,
+        store: Store,
+        crds_for: CrdsFor,
+        extra_kinds: Sequence[ServedKind] = (),
+    ) -> None:
         self._env = env
         self._store = store
         self._definitions = {each: tuple(crds_for(each)) for each in PLANE_TYPES}
-        self._builtins = builtin_kinds()
+        self._builtins = [*builtin_kinds(), *extra_kinds]
         self._planes: dict[str, Plane] = {}
         for stored in store.planes.values():
             plane_type = planes.plane_type(stored.name)

@@ -14,7 +14,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from datum_compute.assembly.manager.plane_clients import PlaneClients
-from datum_compute.assembly.manager.settings import NO_PROVIDER, ManagerSettings, SettingsError
+from datum_compute.assembly.manager.settings import (
+    NO_PROVIDER,
+    PROVIDER_SETTING,
+    ManagerSettings,
+    SettingsError,
+)
 from datum_compute.assembly.process_groups import add_cell, add_management, add_provider
 from datum_compute.client import kubeconfig
 from datum_compute.controllers.planes import HUB, SINGLE
@@ -98,5 +103,14 @@ def _add_cell(
         project_client=(lambda name: planes.project(name, quota_path)) if quota_path else None,
     )
     if settings.provider != NO_PROVIDER:
-        context = ProviderContext(cluster_name, cell, env, networking=settings.networking)
-        add_provider(manager, settings.provider, context)
+        context = ProviderContext(
+            cluster_name,
+            cell,
+            env,
+            networking=settings.networking,
+            settings=settings.provider_settings,
+        )
+        try:
+            add_provider(manager, settings.provider, context)
+        except ValueError as error:
+            raise SettingsError(f"{PROVIDER_SETTING} {error}") from error

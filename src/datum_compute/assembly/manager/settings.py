@@ -8,7 +8,7 @@ come from the variable ``FEDERATION_KUBECONFIG`` instead of its flag.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
@@ -25,6 +25,7 @@ from datum_compute.assembly.manager.config import (
 from datum_compute.assembly.manager.http_server import TlsFiles
 from datum_compute.decisions.admission import name_rules
 from datum_compute.env import Environment
+from datum_compute.providers import registry
 from datum_compute.providers.registry import providers_of
 
 __all__ = ["Discovery", "ManagerSettings", "SettingsError", "load_config", "parse"]
@@ -44,6 +45,7 @@ HUB_VARIABLE = "FEDERATION_KUBECONFIG"
 """Names the hub where the flag does not."""
 
 NO_PROVIDER = "none"
+PROVIDER_SETTING = "--provider-setting"
 LogFormat = Literal["text", "json"]
 
 
@@ -63,6 +65,7 @@ class ManagerSettings:
     provider: str = NO_PROVIDER
     """The registered provider that runs the Instances of this cell; ``none`` where another
     process does."""
+    provider_settings: Mapping[str, str] = field(default_factory=dict)
     kubeconfig: str = ""
     """The manager's own cluster; empty inside a pod."""
     federation_kubeconfig: str = ""
@@ -143,6 +146,7 @@ def parse(argv: Sequence[str], env: Environment | None = None) -> ManagerSetting
         management=args.enable_management_controllers,
         cell=args.enable_cell_controllers,
         provider=args.provider,
+        provider_settings=_provider_settings(args.provider_setting),
         kubeconfig=args.kubeconfig,
         federation_kubeconfig=hub,
         federation_source=hub_source,
@@ -183,6 +187,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help=f"what runs instances here: {', '.join(_provider_names())} (default: {NO_PROVIDER})",
     )
+    add(
+        PROVIDER_SETTING,
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the provider; may be repeated",
+    )
     add("--server-config", default="", metavar="FILE", help="a WorkloadOperator in YAML")
     add("--kubeconfig", default="", metavar="FILE", help="own cluster (default: in-cluster)")
     add(HUB_FLAG, default="", metavar="FILE", help=f"the hub (default: ${HUB_VARIABLE})")
@@ -202,6 +213,28 @@ def _parser() -> argparse.ArgumentParser:
 
 def _provider_names() -> list[str]:
     return [NO_PROVIDER, *(record.name for record in providers_of("manager"))]
+
+
+def _provider_settings(entries: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if not equals or name in found:
+            problem = "is given twice" if equals else "expected NAME=VALUE"
+            raise SettingsError(f'{PROVIDER_SETTING} "{entry}": {problem}')
+        found[name] = value
+    return found
+
+
+def _check_provider_settings(settings: ManagerSettings) -> None:
+    known = () if settings.provider == NO_PROVIDER else registry.find(settings.provider).settings
+    for name in settings.provider_settings:
+        if name not in known:
+            allowed = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise SettingsError(
+                f'{PROVIDER_SETTING} "{name}": not a setting of provider {settings.provider};'
+                f" {allowed}"
+            )
 
 
 def _truth(text: str) -> bool:
@@ -293,6 +326,7 @@ def _check(settings: ManagerSettings, where: str) -> None:
         )
     if settings.provider != NO_PROVIDER and not settings.cell:
         raise SettingsError("--provider runs instances: it needs --enable-cell-controllers")
+    _check_provider_settings(settings)
     if settings.leader_elect_namespace and not settings.leader_elect:
         raise SettingsError("--leader-elect-namespace needs --leader-elect")
     if (namespace := settings.leader_elect_namespace) and not name_rules.is_dns_label(namespace):

@@ -1,0 +1,74 @@
+"""The provider of Pods in its cell, and the calls it makes."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.apiserver.request.access import Authorizer
+from datum_compute.apiserver.request.roles import Roles
+from datum_compute.assembly import rights
+from datum_compute.client.client import ApiClient
+from datum_compute.fleets.single import SingleFleet
+from datum_compute.providers.pod import PodProvider, PodSettings
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.testing.calls import RecordedCall, RecordingAuthorizer
+from tests.support.providers import pods
+
+PLACE = "pods"
+"""The folder of ``deploy/base`` for clusters in which Instances are Pods."""
+NAMESPACE = "default"
+
+
+async def record() -> set[RecordedCall]:
+    calls = RecordingAuthorizer(Roles(), permissive=True)
+    await run_everything(calls)
+    return {replace(call, plane=PLACE) for call in calls.calls}
+
+
+def granted() -> Roles:
+    """The role of ``deploy/base``."""
+    roles = Roles()
+    roles.grant(rights.POD_PROVIDER, pods.CELL, rights.recorded()[rights.POD_PROVIDER][PLACE])
+    return roles
+
+
+async def run_everything(authorizer: Authorizer) -> None:
+    async with pods.cluster_of_pods(authorizer) as (embedded, cluster):
+        embedded.token(rights.POD_PROVIDER, ())
+        client = embedded.client(pods.CELL, rights.POD_PROVIDER)
+        fleet = SingleFleet("cell", "single", client, cluster.env)
+        provider = PodProvider(fleet, cluster.env, PodSettings())
+        manager = Manager("provider", cluster.env)
+        manager.add(*provider.controllers())
+        async with TaskGroup("provider") as tasks:
+            running = tasks.start(manager.run(), name="provider")
+            await _run_instance(embedded.client(pods.CELL), cluster, provider)
+            await tasks.stop(running)
+
+
+async def _run_instance(client: ApiClient, cluster: pods.PodCluster, provider: PodProvider) -> None:
+    """It starts, prints, is evicted, starts again and is deleted."""
+    body = {
+        "metadata": {"name": "web-0"},
+        "spec": {
+            "runtime": {
+                "resources": {"instanceType": compute.INSTANCE_TYPE_D1_STANDARD_2},
+                "sandbox": {"containers": [{"name": "app", "image": "acme/web:1"}]},
+            },
+            "networkInterfaces": [{"network": {"name": "default"}}],
+            "controller": {"templateHash": "h", "schedulingGates": []},
+        },
+    }
+    created = await client.create(compute.INSTANCES, body, NAMESPACE)
+    await asyncio.sleep(30)
+    assert [line async for line in provider.lines(created.metadata.uid)]
+    [pod] = (await client.list(core.PODS)).items
+    await cluster.evict(client, pod, "Evicted", "The node was low on memory.")
+    await asyncio.sleep(30)
+    await client.delete(compute.INSTANCES, "web-0", NAMESPACE)
+    await asyncio.sleep(30)
+    assert not (await client.list(core.PODS)).items

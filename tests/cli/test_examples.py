@@ -14,6 +14,7 @@ from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, build_parser, main
 from tests.support.cli.session import CliSession, SessionReach, cli_session
 from tests.support.cli.terminal import Terminal
+from tests.support.providers.commands import ScriptedCommands
 
 NEED_A_PROCESS = ("local", "context")
 """Their examples start and stop processes, or are about files of the user; parsing is all that is
@@ -69,6 +70,8 @@ def test_every_example_runs() -> None:
         here.logs = {f"hello-default-{city}-0/log": "" for city in ("dfw", "iad", "lhr")}
         deploy = "deploy hello --image=a:1 --city=DFW,IAD,LHR"
         assert here.run(deploy).code == 0
+        for cell in ("dfw", "iad", "lhr"):
+            here.platform.providers.set_provider(cell, ScriptedCommands())
         failed = []
         for example in EXAMPLES:
             if words(example)[0] in NEED_A_PROCESS:

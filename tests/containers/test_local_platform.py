@@ -2,97 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import signal
 import subprocess
-import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from datum_compute.assembly.local.state import StateDirectory, platform_mark
-from datum_compute.env import SystemEnvironment
-from datum_compute.providers.container import host, sockets, spec
-from datum_compute.providers.container.engine import ContainerEngine
+from datum_compute.providers.container import host
+from tests.support.cli.container_platform import Person, wait_until
 
 pytestmark = pytest.mark.containers
 
 NAME = "odd-default-dfw-0"
-
-
-def wait_until(holds: Callable[[], bool], missing: str, seconds: float = 60.0) -> None:
-    """Polls a real platform."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, missing
-        time.sleep(0.2)
-
-
-class Person:
-    """Types commands against one platform."""
-
-    def __init__(self, engine: str, state: Path) -> None:
-        self.engine = engine
-        self.state = StateDirectory(state)
-
-    def types(self, *words: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "datum_compute.cli", *words, "--data-dir", str(self.state.path)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-            env={"HOME": str(self.state.path.parent), "PATH": os.environ["PATH"]},
-        )
-
-    def succeeds(self, *words: str, timeout: float = 120) -> str:
-        done = self.types(*words, timeout=timeout)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def starts(self) -> None:
-        words = ("local", "up", "--detach", "--cities", "DFW,LHR", "--runtime", self.engine)
-        self.succeeds(*words)
-
-    def instances(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.succeeds("instances", "-o", "json"))
-        return found
-
-    def containers(self) -> list[dict[str, Any]]:
-        return asyncio.run(self._ask(lambda engine: engine.containers(self._labels())))
-
-    def networks(self) -> list[str]:
-        found = asyncio.run(self._ask(lambda engine: engine.networks()))
-        mark = self._labels()[spec.LABEL_PLATFORM]
-        return [
-            str(each["Name"])
-            for each in found
-            if (each.get("Labels") or {}).get(spec.LABEL_PLATFORM) == mark
-        ]
-
-    def remove_container(self, identifier: str) -> None:
-        asyncio.run(self._ask(lambda engine: engine.remove(identifier)))
-
-    def kill_platform(self) -> None:
-        pid = self.state.holder()
-        assert pid is not None
-        os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not self.state.is_held(), "the killed platform holds its state")
-
-    def _labels(self) -> dict[str, str]:
-        return spec.platform_labels(platform_mark(self.state.database))
-
-    async def _ask(self, question: Callable[[ContainerEngine], Any]) -> Any:
-        socket = await sockets.find_socket(SystemEnvironment(), self.engine)
-        assert socket is not None
-        async with ContainerEngine(socket) as engine:
-            return await question(engine)
 
 
 @pytest.fixture

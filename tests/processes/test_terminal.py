@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,73 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli.pseudo_terminal import CTRL_C, CTRL_D, TIMEOUT_SECONDS, Terminal
 from tests.support.cli.read_screens import manifest
 
 pytestmark = [pytest.mark.long, pytest.mark.realtime]
-
-CTRL_C, CTRL_D = b"\x03", b"\x04"
-TIMEOUT_SECONDS = 60.0
-"""Seconds until something that does not appear is missed."""
-
-
-class Terminal:
-    """A command on a pseudo-terminal, and the user who types there."""
-
-    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
-        self._shown = b""
-        master, slave = pty.openpty()
-        self._master = master
-        self._process = subprocess.Popen(
-            command,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**environment, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "40"},
-            start_new_session=True,
-            preexec_fn=lambda: _own(slave),
-        )
-        os.close(slave)
-
-    def sees(self, text: str) -> None:
-        """Wait until it is on the screen, after what was seen last."""
-        while text.encode() not in self._shown:
-            chunk = self._read()
-            assert chunk, f"{text!r} never came: {self._shown.decode(errors='replace')}"
-            self.everything += chunk
-        self._shown = self._shown.partition(text.encode())[2]
-
-    everything = b""
-
-    def types(self, text: str | bytes) -> None:
-        os.write(self._master, text if isinstance(text, bytes) else f"{text}\n".encode())
-
-    def answers(self, question: str, text: str) -> None:
-        self.sees(question)
-        self.types(text)
-
-    def ends(self) -> int:
-        while chunk := self._read():
-            self.everything += chunk
-        os.close(self._master)
-        return self._process.wait(TIMEOUT_SECONDS)
-
-    def _read(self) -> bytes:
-        ready, _, _ = select.select([self._master], [], [], TIMEOUT_SECONDS)
-        assert ready, f"nothing came for a while: {self._shown.decode(errors='replace')}"
-        try:
-            chunk = os.read(self._master, 65536)
-        except OSError:  # how the end of a terminal shows on Linux
-            return b""
-        self._shown += chunk
-        return chunk
-
-
-def _own(slave: int) -> None:
-    """Make it the terminal of the new session, so that Ctrl-C reaches its processes."""
-    import fcntl
-    import termios
-
-    fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
 
 
 class Person:

@@ -1,9 +1,9 @@
 """One request, from the first stage to the last.
 
 The stages, each able to refuse: authentication, limits of the user, size, authorization, plane,
-kind, verb. A verb runs without awaiting, except for admission, logs and the deletion of many
-objects. Then, if some write is not on disk yet, the response waits for the commit. That holds for
-errors too: "already exists" would be wrong about an object that a crash undoes.
+kind, verb. A verb runs without awaiting, except for admission, logs, commands and the deletion of
+many objects. Then, if some write is not on disk yet, the response waits for the commit. That holds
+for errors too: "already exists" would be wrong about an object that a crash undoes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ from datum_compute.apiserver.storage.protocol import HistoryDamaged, Store, Stor
 from datum_compute.apiserver.verbs import (
     admitted_writes,
     deletes,
+    exec,
     logs,
     reads,
     scale,
     watch,
     writes,
 )
+from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
 from datum_compute.env import Environment
@@ -76,6 +78,7 @@ class RequestHandler:
         admissions: Sequence[Admission] = (),
         metrics: Callable[[], str] | None = None,
         logs: LogSubresource | None = None,
+        commands: ExecSubresource | None = None,
     ) -> None:
         self._env = env
         self._store = store
@@ -85,6 +88,7 @@ class RequestHandler:
         self._admissions = tuple(admissions)
         self._metrics = metrics
         self._logs = logs
+        self._commands = commands
         self._flow = FlowControl()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -155,23 +159,30 @@ class RequestHandler:
         verb = _verb(request, target, query)
         self._authorize(user, _attributes(verb, plane_name, target))
         plane = self._plane(plane_name)
-        if target.subresource == logs.SUBRESOURCE and self._logs is not None:
-            kind = _served(plane, msgspec.structs.replace(target, subresource=""), verb)
-            if self._logs.matches(plane, kind):
-                form = accept.PLAIN
-                call = RequestContext(request, query, user, plane, kind, target, form, usage)
-                return self._get_log(self._logs, verb, call)
+        if target.subresource in (logs.SUBRESOURCE, exec.SUBRESOURCE):
+            kind = _served(plane, msgspec.structs.replace(target, subresource=""), "get")
+            form = accept.PLAIN
+            call = RequestContext(request, query, user, plane, kind, target, form, usage)
+            if (found := self._of_runtime(verb, call)) is not None:
+                return found
         kind = _served(plane, target, verb)
         form = accept.accepted_form(request.headers)
         call = RequestContext(request, query, user, plane, kind, target, form, usage)
         return self._run(verb, call)
 
-    def _get_log(
-        self, source: LogSubresource, verb: str, call: RequestContext
-    ) -> Awaitable[HttpResponse]:
-        if verb != "get":
-            raise errors.method_not_allowed()
-        return logs.get(source, call, self._env)
+    def _of_runtime(self, verb: str, call: RequestContext) -> Awaitable[HttpResponse] | None:
+        """What the runtime behind an object answers, where the object has one."""
+        asked, (plane, kind) = call.target.subresource, (call.plane, call.kind)
+        if asked == logs.SUBRESOURCE and self._logs is not None and self._logs.matches(plane, kind):
+            if verb != "get":
+                raise errors.method_not_allowed()
+            return logs.get(self._logs, call, self._env)
+        commands = self._commands
+        if asked == exec.SUBRESOURCE and commands is not None and commands.matches(plane, kind):
+            if verb != "create":
+                raise errors.method_not_allowed()
+            return exec.start(commands, call)
+        return None
 
     def _get_path(
         self, request: HttpRequest, user: RequestUser, plane_name: str, path: str
@@ -243,6 +254,8 @@ def _counted(response: HttpResponse, usage: Usage) -> HttpResponse:
 
 
 def _verb(request: HttpRequest, target: ResourcePath, query: dict[str, str]) -> str:
+    if target.subresource == exec.SUBRESOURCE and request.method in ("GET", "POST"):
+        return "create"  # a WebSocket begins with GET, and whoever may read must not run commands
     verbs = _OBJECT_VERBS if target.name else _COLLECTION_VERBS
     verb = verbs.get(request.method)
     if verb is None or (target.subresource and verb not in SUBRESOURCE_VERBS):

@@ -15,6 +15,7 @@ from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.storage.protocol import Store
+from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
 from datum_compute.env import Environment
@@ -41,6 +42,7 @@ class ApiServer:
         admissions: Sequence[Admission] = (),
         metrics: Callable[[], str] | None = None,
         logs: LogSubresource | None = None,
+        commands: ExecSubresource | None = None,
         extra_kinds: Sequence[ServedKind] = (),
     ) -> None:
         """``extra_kinds`` are built-in on every plane, besides those that the server has."""
@@ -49,7 +51,15 @@ class ApiServer:
         self._collector = GarbageCollector(store, self._planes)
         self._expiry = EventExpiry(env, store, self._planes)
         self._handler = RequestHandler(
-            env, store, self._planes, authorizer or Roles(), local, admissions, metrics, logs
+            env,
+            store,
+            self._planes,
+            authorizer or Roles(),
+            local,
+            admissions,
+            metrics,
+            logs,
+            commands,
         )
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -66,7 +76,7 @@ class ApiServer:
         self._store.add_user(name, groups, access.token_hash(token))
 
     def end_watches(self) -> None:
-        """End every open watch and followed log cleanly, as before a shutdown."""
+        """End every open watch, followed log and command cleanly, as before a shutdown."""
         for plane in self._planes.all():
             plane.store.end_watches()
 

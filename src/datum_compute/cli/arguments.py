@@ -91,6 +91,9 @@ class Parser(argparse.ArgumentParser):
         """What ``add_subparsers`` returned, which has no public type."""
         self.examples: tuple[str, ...] = ()
         """Command lines without the program's name."""
+        self.rest = ""
+        """The argument that takes all words after ``--`` as they are. argparse would take another
+        ``--`` among them for its own."""
         self._parsed = argparse.Namespace()
         # No abbreviated flags: a new flag would change what an abbreviation means.
         defaults = {"allow_abbrev": False, "exit_on_error": False}
@@ -123,7 +126,10 @@ class Parser(argparse.ArgumentParser):
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Arguments that are left over are errors, raised by the innermost parser."""
-        words = list(args or ())
+        words, rest = list(args or ()), []
+        if self.rest and "--" in words:
+            position = words.index("--")
+            words, rest = words[:position], words[position + 1 :]
         if self.subcommands is None:
             self._refuse_unknown_flags(words)  # before an argument is reported missing
         else:
@@ -134,6 +140,8 @@ class Parser(argparse.ArgumentParser):
         except argparse.ArgumentError as error:
             where = f"{error.argument_name}: " if error.argument_name else ""
             raise errors.usage(f"{where}{error.message}", self._help()) from None
+        if rest:
+            setattr(found, self.rest, [*getattr(found, self.rest), *rest])
         self._refuse_unknown_flags(left)
         if left:
             raise errors.usage(

@@ -37,6 +37,8 @@ COMMANDS = {
     "workloads": "List workloads, or describe one",
     "instances": "List instances, or describe one",
     "logs": "Show the logs of instances",
+    "exec": "Run a command in an instance",
+    "ssh": "Open a shell in an instance of a workload",
     "rollout": "Follow a rollout, show its history, or roll it back",
     "restart": "Replace every instance, one by one in each city",
     "scale": "Change how many instances run in each city",
@@ -233,6 +235,8 @@ def _columns(env: Environment, stream: TextIO) -> int:
 def _output_format(argv: Sequence[str]) -> str | None:
     """The output format even if the command line does not parse, for the error's form."""
     for position, word in enumerate(argv):
+        if word == "--":  # what follows is for another program
+            break
         if word in ("-o", "--output") and position + 1 < len(argv):
             return argv[position + 1]
         if word.startswith(("-o=", "--output=")):

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -218,6 +218,28 @@ class ApiClient:
             options["preconditions"] = preconditions
         await self._call("DELETE", call, (), options)
 
+    async def upgrade(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        subresource: str,
+        query: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+        outgoing: AsyncIterator[bytes],
+    ) -> HttpResponse:
+        """Switch to the protocol that ``headers`` ask for; the caller closes the stream of the
+        response. Not part of the protocol of controllers."""
+        call = ClientCall("create", resource, namespace, name, subresource, self._cluster)
+        call.check(named=True)
+        path = self._prefix + call.path
+        request = HttpRequest("GET", path, tuple(query), headers, stream=outgoing)
+        response = await self._send(request, call, self._timeout)
+        if response.status != 101:
+            await close_stream(response.stream)
+            raise errors.Malformed(f"answered with HTTP {response.status}", call=call)
+        return response
+
     async def raw(self, path: str) -> bytes:
         return (await self._get(path)).body
 
@@ -281,7 +303,9 @@ class ApiClient:
         headers = {**request.headers, "user-agent": self._user_agent}
         if identity.token:
             headers["authorization"] = f"Bearer {identity.token}"
-        sent = HttpRequest(request.method, request.path, request.query, headers, request.body)
+        sent = HttpRequest(
+            request.method, request.path, request.query, headers, request.body, None, request.stream
+        )
         try:
             return await self._transport.send(sent, timeout=timeout)
         except errors.TransportFailure as failure:
@@ -291,7 +315,7 @@ class ApiClient:
         if self.on_warning and "warning" in response.headers:
             for text in _warnings(response.headers["warning"]):
                 self.on_warning(text)
-        if 200 <= response.status < 300:
+        if 200 <= response.status < 300 or response.status == 101:
             return response
         async with _chunks_of(response) as chunks:
             body = b"".join([chunk async for chunk in chunks])

@@ -70,6 +70,7 @@ def _copy(request: HttpRequest) -> HttpRequest:
         tuple(request.query),
         dict(request.headers),
         bytes(request.body),
+        stream=request.stream,
     )
 
 

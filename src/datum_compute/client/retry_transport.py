@@ -20,7 +20,7 @@ class RetryingTransport:
     async def send(self, request: HttpRequest, *, timeout: float | None = None) -> HttpResponse:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout if timeout is not None else float("inf")
-        is_read = request.method in ("GET", "HEAD")
+        is_read = request.method in ("GET", "HEAD") and request.stream is None
         self._policy.record_call()
         tried = 0
         while True:

@@ -29,6 +29,9 @@ class HttpRequest(msgspec.Struct, frozen=True):
     """Called in the same step in which the request leaves the process; raises to prevent
     that. A transport that waits first, as for a connection, must call it after the wait and
     let its exception pass."""
+    stream: AsyncIterator[bytes] | None = None
+    """Of a request to switch protocols: what the client sends after its head. It is read only
+    once the server has switched, with status 101; the response's stream is the other direction."""
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
@@ -48,9 +51,12 @@ class HttpResponse(msgspec.Struct, frozen=True):
 
 def asks_for_stream(request: HttpRequest) -> bool:
     """Whether a successful response to it is open-ended."""
-    return request.method == "GET" and any(
-        key in ("watch", "follow") and value in ("1", "true", "True")
-        for key, value in request.query
+    return request.stream is not None or (
+        request.method == "GET"
+        and any(
+            key in ("watch", "follow") and value in ("1", "true", "True")
+            for key, value in request.query
+        )
     )
 
 

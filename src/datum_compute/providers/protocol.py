@@ -3,7 +3,8 @@
 The frame in :mod:`.frame` does what is the same for all: it ignores gated Instances, holds the
 finalizer before anything is started, calls the provider, writes its report in one status write,
 and on deletion releases the finalizer only after the provider has torn everything down. That
-leaves two idempotent calls and a name. A provider with logs also implements :class:`LogSource`.
+leaves two idempotent calls and a name. A provider with logs also implements :class:`LogSource`,
+one that can run commands in an Instance :class:`ExecSource`.
 
 :mod:`.errors` lists the errors a provider raises and what follows from each. A provider is
 done when it passes :mod:`.conformance`.
@@ -18,6 +19,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import FALSE, TRUE, UNKNOWN, ConditionState
+from datum_compute.client.remote_command import CommandRequest, CommandSession
 from datum_compute.runtime.controller import Controller
 
 
@@ -114,6 +116,25 @@ class LogSource(Protocol):
         ``follow`` new lines are added until the Instance is removed, also for one that has not
         started yet. Without ``follow`` an unknown Instance has no lines. The reader may stop at
         any time, by ``aclose`` or by cancellation.
+        """
+        ...
+
+
+class ExecRefused(Exception):
+    """A command is not run in this Instance; the message says why."""
+
+
+@runtime_checkable
+class ExecSource(Protocol):
+    """Commands in Instances: an optional part of the contract."""
+
+    async def exec(self, uid: str, request: CommandRequest) -> CommandSession:
+        """Run a command in the Instance with this uid, beside what runs there.
+
+        Raises :class:`ExecRefused` where the Instance does not run or has no such container.
+        A program that is not there may fail the session instead, by ``CommandFailed``. The
+        session ends with its command and with the Instance. The caller closes it, and what a
+        command that has not ended then does is the runtime's affair.
         """
         ...
 

@@ -28,6 +28,7 @@ from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.server import ApiServer
 from datum_compute.apiserver.storage.sqlite.store import LogStore
+from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
@@ -103,6 +104,7 @@ async def embedded_server(
     authorizer: access.Authorizer | None = None,
     admissions: Sequence[Admission] = (),
     logs: LogSubresource | None = None,
+    commands: ExecSubresource | None = None,
     extra_kinds: Sequence[ServedKind] = (),
 ) -> AsyncIterator[EmbeddedServer]:
     """Root, hub, the cells and the projects on one store, with collection running.
@@ -119,6 +121,7 @@ async def embedded_server(
         authorizer=authorizer,
         admissions=admissions,
         logs=logs,
+        commands=commands,
         extra_kinds=extra_kinds,
     )
     embedded = EmbeddedServer(server, store, env)

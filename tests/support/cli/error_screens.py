@@ -55,6 +55,7 @@ from tests.support.cli.session import (
 )
 from tests.support.decisions.workloads import MACHINE
 from tests.support.paths import GOLDEN
+from tests.support.providers.commands import ScriptedCommands
 
 FILE = GOLDEN / "errors.txt"
 
@@ -160,7 +161,9 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "status a b",
         "status web --outptu json",
         "stats web",
-        "ssh web",
+        "console web",
+        "exec web-0",
+        "exec -t web-0 -- ls",
         "status web -o xml",
         "status Web",
         "workloads --health fine",
@@ -484,6 +487,20 @@ def _names(ledger: ErrorTranscript, here: CliSession) -> None:
     here.without_logs = True
     ledger.at(here, "logs api")
     here.without_logs = False
+    _commands(ledger, here)
+
+
+def _commands(ledger: ErrorTranscript, here: CliSession) -> None:
+    ledger.at(here, "exec api-default-dfw-0 -- ls")
+    commands = ScriptedCommands()
+    real = here.platform.providers.set_provider("dfw", commands)
+    ledger.at(here, "exec api-default-dfw-0 -- /nope")
+    commands.refusal = 'its container "app" does not run: exited'
+    ledger.at(here, "exec api-default-dfw-0 -- ls")
+    here.platform.providers.set_provider("dfw", real)
+    assert here.run("deploy idle --image=a:1 --city=DFW --no-wait").code == 0
+    ledger.at(here, "ssh idle")
+    assert here.run("destroy idle --yes").code == 0
 
 
 def _prompts(ledger: ErrorTranscript, here: CliSession) -> None:

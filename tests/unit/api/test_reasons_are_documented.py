@@ -27,6 +27,7 @@ PREFIXES = (
 )
 
 EVENTS_ONLY = {
+    compute.REASON_COMMAND_RUN,
     compute.REASON_QUOTA_CLAIM_ORPHANED,
     compute.REASON_SCALED,
     compute.REASON_RECREATED,

@@ -138,6 +138,7 @@ WITHIN: list[tuple[str, str, Any]] = [
             f"{COMPUTE}/workloads/web/status", f"{COMPUTE}/workloads/web/scale",
             f"{COMPUTE}/instances/web-default-dfw-0/log",
             f"{COMPUTE}/instances/web-default-dfw-0/log?follow=true",
+            f"{COMPUTE}/instances/web-default-dfw-0/exec?command=sh",
             "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
             "/apis/quota.miloapis.com/v1alpha1/namespaces/milo-system/allowancebuckets",
         )
@@ -385,6 +386,7 @@ ALLOWED = {
     ("compute.datumapis.com", "workloads"): ("viewer", "editor"),
     ("compute.datumapis.com", "instances"): ("viewer", ""),
     ("compute.datumapis.com", "instances/log"): ("viewer", ""),
+    ("compute.datumapis.com", "instances/exec"): ("", "editor"),
     ("compute.datumapis.com", "workloads/status"): ("viewer", ""),
     ("", "configmaps"): ("viewer", "editor"),
     ("", "secrets"): ("editor", "editor"),
@@ -413,7 +415,8 @@ def test_a_role_reads_and_writes_what_it_is_for(role: str, of_group: str, resour
 
     assert ("get" in rights) == (bool(reads) and ORDER.index(role) >= ORDER.index(reads))
     assert ("create" in rights) == (bool(writes) and ORDER.index(role) >= ORDER.index(writes))
-    assert ("delete" in rights) == ("create" in rights)
+    is_stored = not resource.endswith("/exec")
+    assert ("delete" in rights) == ("create" in rights and is_stored)
 
 
 async def test_a_viewer_reads_an_editor_writes_and_a_change_of_role_counts_at_once() -> None:

@@ -661,6 +661,13 @@ REASON_TERMINATING = _declare(
         healthy=True,
     )
 )
+REASON_COMMAND_RUN = _declare(
+    Reason(
+        "CommandRun",
+        "A user runs a command in an Instance.",
+        healthy=True,
+    )
+)
 REASON_QUOTA_CLAIM_ORPHANED = _declare(
     Reason(
         "QuotaClaimOrphaned",

@@ -4,7 +4,8 @@ A request goes to the handler only once all of it has arrived: a deletion whose 
 off must not run with the default options. Pipelined requests wait in order, and reading pauses
 meanwhile. What is long is sent part by part, the next when the client has taken the one before; a
 watch is sent chunk by chunk. When the client disconnects, or is slow for too long, the stream is
-closed, which frees the watcher.
+closed, which frees the watcher. A client may switch to another protocol where the handler agrees:
+from then on both directions are plain streams of bytes.
 
 Limits protect the server from idle and hostile clients: on the time a request takes to arrive, on
 the time a client stops reading, and on the size of heads and bodies.
@@ -71,6 +72,39 @@ class _Exchange(msgspec.Struct):
     """None without a request means that the bytes were not HTTP."""
 
 
+class _Incoming:
+    """What a client sends after a request to switch protocols, as it arrives. Reading pauses
+    while too much of it waits."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._chunks: deque[bytes] = deque()
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    def feed(self, data: bytes) -> None:
+        self._chunks.append(data)
+        self._size += len(data)
+        if self._size > WRITE_BYTES and not self._transport.is_closing():
+            self._transport.pause_reading()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._chunks:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        chunk = self._chunks.popleft()
+        was_paused = self._size > WRITE_BYTES
+        self._size -= len(chunk)
+        if was_paused and self._size <= WRITE_BYTES and not self._transport.is_closing():
+            self._transport.resume_reading()
+        return chunk
+
+
 class HttpServerConnection(asyncio.Protocol):
     """One connection. Until it is made, the client may still owe the TLS handshake."""
 
@@ -99,6 +133,8 @@ class HttpServerConnection(asyncio.Protocol):
         self._waiting: deque[_Exchange] = deque()
         self._is_reading = True
         self._is_parsing = True
+        self._incoming: _Incoming | None = None
+        self._has_switched = False
         self._is_closing_after = False
         # Deadlines and flow control
         self._deadline = _NEVER
@@ -140,12 +176,17 @@ class HttpServerConnection(asyncio.Protocol):
             self._task.cancel()
 
     def data_received(self, data: bytes) -> None:
+        if self._incoming is not None:
+            self._incoming.feed(data)
+            return
         if not self._is_parsing or self._transport.is_closing():
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._is_parsing = False  # upgrades are ignored: handled as plain HTTP
+        except httptools.HttpParserUpgrade as switch:
+            self._is_parsing = False  # handled as plain HTTP where the handler does not switch
+            if self._incoming is not None and (rest := data[switch.args[0] :]):
+                self._incoming.feed(rest)
         except httptools.HttpParserError:
             self._is_parsing = False
             if self._stream is not None:
@@ -162,7 +203,8 @@ class HttpServerConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._drained = self._loop.create_future()
-        self._write_timer = self._loop.call_later(self._client_timeout, self._transport.abort)
+        if not self._has_switched:  # a person may stop the output of a terminal for long
+            self._write_timer = self._loop.call_later(self._client_timeout, self._transport.abort)
 
     def resume_writing(self) -> None:
         if self._write_timer is not None:
@@ -251,6 +293,8 @@ class HttpServerConnection(asyncio.Protocol):
             if self._task is None:
                 self._await_next()
             return
+        if self._parser.should_upgrade():
+            self._incoming = _Incoming(self._transport)
         path, _, query = self._url.decode("ascii").partition("?")
         request = HttpRequest(
             self._method,
@@ -258,6 +302,7 @@ class HttpServerConnection(asyncio.Protocol):
             tuple(parse_qsl(query, keep_blank_values=True)) if query else (),
             self._headers,
             b"".join(self._body),
+            stream=self._incoming,
         )
         self._enqueue(_Exchange(request, self._keep_alive))
 
@@ -307,7 +352,9 @@ class HttpServerConnection(asyncio.Protocol):
             self._transport.close()
             return False
         keep_alive = exchange.keep_alive and not self._is_closing_after
-        if response.stream is not None:
+        if response.stream is not None and response.status == 101:
+            await self._switch(response, response.stream)
+        elif response.stream is not None:
             await self._send_stream(_head(response, None, keep_alive), response.stream)
         else:
             head = _head(response, len(response.body), keep_alive)
@@ -366,6 +413,19 @@ class HttpServerConnection(asyncio.Protocol):
             self._stream = None
             await close_stream(stream)
 
+    async def _switch(self, response: HttpResponse, stream: AsyncIterator[bytes]) -> None:
+        self._stream = stream
+        self._has_switched = True
+        try:
+            if self._is_lost:
+                return
+            self._transport.write(_fields(response) + b"\r\n")
+            async for chunk in stream:
+                await self._write(chunk)
+        finally:
+            self._stream = None
+            await close_stream(stream)
+
     # Shutdown
 
     def shut_down(self) -> None:
@@ -388,15 +448,15 @@ def _origin_form(url: bytes) -> bytes:
 
 
 def _head(response: HttpResponse, length: int | None, keep_alive: bool) -> bytes:
+    length_of = "transfer-encoding: chunked" if length is None else f"content-length: {length}"
+    ends = "" if keep_alive else "connection: close\r\n"
+    return _fields(response) + f"{ends}{length_of}\r\n\r\n".encode("ascii")
+
+
+def _fields(response: HttpResponse) -> bytes:
     lines = [_STATUS_LINES[response.status]]
     for name, value in response.headers.items():
         if not value.isprintable():
             value = value.translate(_CONTROLS)
         lines.append(f"{name}: {value}\r\n")
-    if not keep_alive:
-        lines.append("connection: close\r\n")
-    if length is None:
-        lines.append("transfer-encoding: chunked\r\n\r\n")
-    else:
-        lines.append(f"content-length: {length}\r\n\r\n")
     return "".join(lines).encode("latin-1", "replace")

@@ -4,5 +4,5 @@
 :mod:`.platform` builds what runs, :mod:`.bootstrap` creates its first objects, :mod:`.process`
 starts, finds and stops it. :mod:`.standins` lists the stand-ins and :mod:`.plane_fleets` gives
 each process its planes. :mod:`.admission`, :mod:`.verbs` and
-:mod:`.provider_logs` extend its API server; :mod:`.partitions` disconnects cells.
+:mod:`.cell_providers` extend its API server; :mod:`.partitions` disconnects cells.
 """

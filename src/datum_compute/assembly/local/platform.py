@@ -26,9 +26,9 @@ from datum_compute.apiserver.storage import open_store
 from datum_compute.apiserver.storage.protocol import Listener, PlaneStore, Store, StoreEvent, Table
 from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
+from datum_compute.assembly.local.cell_providers import CellProviders
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.plane_fleets import CENTRE, PlaneFleets
-from datum_compute.assembly.local.provider_logs import ProviderLogs
 from datum_compute.assembly.local.standins import QUOTA, STAND_INS, StandIn
 from datum_compute.assembly.local.state import LocalSettings, platform_mark
 from datum_compute.assembly.local.users import LocalUsers
@@ -41,7 +41,6 @@ from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, Transport
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
-from datum_compute.providers.protocol import LogSource
 from datum_compute.providers.registry import ProviderContext
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics.exposition import render
@@ -127,7 +126,9 @@ class LocalPlatform:
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
         self._registries: dict[str, MetricsRegistry] = {}
-        self._logs = ProviderLogs(self.partitions)
+        self.providers = CellProviders(
+            self.partitions, env, lambda plane: self.client(plane, ADMIN)
+        )
         self._start_limiter = StartLimiter(STARTS_PER_TURN)
         self._new_projects: asyncio.Queue[str] = asyncio.Queue()
 
@@ -164,7 +165,8 @@ class LocalPlatform:
                 authorizer=self._authorizer,
                 local=verbs.handle,
                 metrics=self._metrics,
-                logs=self._logs.as_logs(),
+                logs=self.providers.as_logs(),
+                commands=self.providers.as_commands(),
                 admissions=(
                     admission.build_admission(self._workload_reviewer),
                     admission.build_claim_admission(self._claim_reviewer),
@@ -357,8 +359,7 @@ class LocalPlatform:
             settings=self.settings.runtime_settings,
         )
         provider = add_provider(manager, self.settings.runtime, context)
-        if isinstance(provider, LogSource):
-            self._logs.set_provider(cell, provider)
+        self.providers.set_provider(cell, provider)
         return manager
 
 

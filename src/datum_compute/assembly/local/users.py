@@ -67,14 +67,17 @@ def _viewer() -> list[PolicyRule]:
 
 
 def _editor() -> list[PolicyRule]:
-    """Writes what runs, and what it uses."""
+    """Writes what runs and what it uses, and runs commands in it."""
     scale = (compute.WORKLOADS.group, f"{compute.WORKLOADS.plural}/scale")
+    # As in Kubernetes' own role of this name.
+    commands = (compute.INSTANCES.group, f"{compute.INSTANCES.plural}/exec")
     return [
         *_viewer(),
         *_rules(_READ, ("", "secrets")),
         *_rules(_WRITE, compute.WORKLOADS, networking.NETWORKS),
         *_rules(_WRITE, ("", "configmaps"), ("", "secrets")),
         *_rules(("update", "patch"), scale),
+        *_rules(("create",), commands),
         *_rules(("use",), networking.NETWORKS),
         # A restart of one city is written to its deployment.
         *_rules(("patch",), compute.WORKLOAD_DEPLOYMENTS),

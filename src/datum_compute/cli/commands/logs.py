@@ -19,10 +19,11 @@ from typing import Any
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import parse_duration, set_examples
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, not_found
+from datum_compute.cli.errors import CommandError, not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import workload_name
+from datum_compute.cli.platform_offers import not_offered
 from datum_compute.cli.render.watch import MAX_FAILURES, TRANSIENT_ERRORS
 from datum_compute.cli.tables import INSTANCES, NAMESPACE, WORKLOADS
 from datum_compute.client import errors
@@ -137,11 +138,13 @@ class _Tail:
         self._unread: dict[str, str] = {}
         """Instances that could not be read last time, and why."""
         self._looks = 0
+        self._instances: dict[str, dict[str, Any]] = {}
 
     def show(self, instances: Sequence[dict[str, Any]]) -> None:
+        self._instances = {each["metadata"]["name"]: each for each in instances}
         merged: list[tuple[datetime, str, str]] = []
         seen: Counter[tuple[str, str]] = Counter()
-        for name, lines, tail in self._read_all([each["metadata"]["name"] for each in instances]):
+        for name, lines, tail in self._read_all(list(self._instances)):
             for line in lines:
                 when, text = _timed(line)
                 if tail is not None:
@@ -216,12 +219,7 @@ class _Tail:
         except (errors.NotFound, errors.NotServed, errors.Unsupported) as error:
             if _is_gone(self._context, name):
                 return []
-            raise CommandError(
-                "this platform does not serve logs",
-                command("instances", "describe", name),
-                exit_code=Exit.UNAVAILABLE,
-                code="NoLogs",
-            ) from error
+            raise not_offered(error, "logs", self._instances[name], ("logs",)) from error
         return body.decode("utf-8", "replace").splitlines()
 
 

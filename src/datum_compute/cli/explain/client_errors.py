@@ -109,6 +109,8 @@ def _doing(failure: client.ClientError) -> str:
         return f"{call.describe()}: "
     plural = call.resource.plural
     one, many = _NOUNS.get(plural, (plural, plural))
+    if call.subresource == "exec":
+        return f'running a command in {one} "{call.name}": '
     return f"{_VERBS[call.verb]} " + (f'{one} "{call.name}": ' if call.name else f"{many}: ")
 
 

@@ -281,6 +281,7 @@ TEXTS = {
     reasons.REASON_SCALED: ReasonText("scaled"),
     reasons.REASON_RECREATED: ReasonText("replaced by one of the current template"),
     reasons.REASON_TERMINATING: ReasonText("being removed"),
+    reasons.REASON_COMMAND_RUN: ReasonText("command run"),
     reasons.REASON_QUOTA_CLAIM_ORPHANED: ReasonText(
         "orphaned quota claim",
         "Some quota may remain in use although nothing needs it: contact the platform team.",

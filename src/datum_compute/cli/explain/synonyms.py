@@ -30,18 +30,15 @@ class Neighbour(NamedTuple):
 EXAMPLE = "hello"
 """The workload in a suggestion, where none was typed."""
 
-_NO_SHELL = "instances have no shell"
-
 NEIGHBOURS = {
     "apply": Neighbour(command("deploy", "-f", "FILE")),
     "apps": Neighbour(command("workloads")),
     "config": Neighbour(command("deploy", EXAMPLE, "--env", "KEY=VALUE")),
-    "console": Neighbour(command("logs", EXAMPLE), _NO_SHELL),
+    "console": Neighbour(command("ssh", EXAMPLE)),
     "create": Neighbour(command("deploy", EXAMPLE, "--image", "IMAGE", "--city", "CITY")),
     "describe": Neighbour(command("workloads", "describe", EXAMPLE)),
     "down": Neighbour(command("local", "down")),
     "events": Neighbour(command("why", EXAMPLE)),
-    "exec": Neighbour(command("logs", EXAMPLE), _NO_SHELL),
     "get": Neighbour(command("workloads")),
     "history": Neighbour(command("rollout", "history", EXAMPLE)),
     "info": Neighbour(command("status", EXAMPLE)),
@@ -58,7 +55,7 @@ NEIGHBOURS = {
     "secrets": Neighbour(command("deploy", EXAMPLE, "--env", "KEY=VALUE")),
     "services": Neighbour(command("workloads")),
     "sizes": Neighbour(command("instance-types")),
-    "ssh": Neighbour(command("logs", EXAMPLE), _NO_SHELL),
+    "shell": Neighbour(command("ssh", EXAMPLE)),
     "top": Neighbour(command("quota")),
     "undo": Neighbour(command("rollout", "undo", EXAMPLE)),
     "up": Neighbour(command("local", "up", "--detach")),

@@ -33,6 +33,8 @@ class HttpConnection(asyncio.Protocol):
         self._in_use = False
         self._is_streaming = False
         self._is_paused = False
+        self._sender: asyncio.Task[None] | None = None
+        self._has_room: asyncio.Future[None] | None = None
         self.closed: asyncio.Future[None] = self._loop.create_future()
         """Done once the socket is closed."""
 
@@ -41,18 +43,28 @@ class HttpConnection(asyncio.Protocol):
         """Whether a request can be sent now."""
         return not self._in_use and self._failure is None and not self._is_closing()
 
-    async def exchange(self, method: str, request: bytes, *, stream: bool) -> HttpResponse:
+    async def exchange(
+        self,
+        method: str,
+        request: bytes,
+        *,
+        stream: bool,
+        outgoing: AsyncIterator[bytes] | None = None,
+    ) -> HttpResponse:
         """Write the request at once, then wait for its response: the whole of it, or with
-        ``stream`` the head of a successful one. Raises ``Disconnected``."""
+        ``stream`` the head of a successful one. ``outgoing`` is sent once the server has switched
+        protocols. Raises ``Disconnected``."""
         assert self.is_ready
         assert self._transport is not None
         self._in_use = True
         parser = self._parser
-        parser.expect(method)
+        parser.expect(method, upgrade=outgoing is not None)
         self._transport.write(request)
         while True:
             if stream and parser.has_head and parser.status < 300:
                 self._is_streaming = True
+                if outgoing is not None and parser.status == 101:
+                    self._sender = self._loop.create_task(self._send_all(outgoing))
                 return HttpResponse(parser.status, parser.headers, stream=ResponseStream(self))
             if parser.is_complete:
                 self._in_use = not parser.keeps_alive
@@ -69,6 +81,8 @@ class HttpConnection(asyncio.Protocol):
     def abort(self, reason: str = "the connection is closed") -> None:
         """Close without waiting for the server. A pending read raises ``Disconnected``."""
         self._fail(reason)
+        if self._sender is not None:
+            self._sender.cancel()
         if self._transport is not None:
             # close() would wait until the server answers the TLS shutdown.
             self._transport.abort()
@@ -91,7 +105,17 @@ class HttpConnection(asyncio.Protocol):
             self._set_paused(True)
         self._wake()
 
+    def pause_writing(self) -> None:
+        self._has_room = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        waiting, self._has_room = self._has_room, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
     def connection_lost(self, error: Exception | None) -> None:
+        if self._sender is not None:
+            self._sender.cancel()
         if error is None and self._in_use and self._failure is None:
             try:
                 self._parser.feed_eof()
@@ -113,6 +137,16 @@ class HttpConnection(asyncio.Protocol):
 
     def _is_closing(self) -> bool:
         return self._transport is None or self._transport.is_closing()
+
+    async def _send_all(self, outgoing: AsyncIterator[bytes]) -> None:
+        """The next part once the server has taken the one before; its end is passed on."""
+        assert self._transport is not None
+        async for data in outgoing:
+            self._transport.write(data)
+            if self._has_room is not None:
+                await self._has_room
+        if self._transport.can_write_eof():  # not over TLS
+            self._transport.write_eof()
 
     async def _wait_received(self) -> None:
         if self._failure is not None:

@@ -14,15 +14,16 @@ class ResponseParser:
     """Parses the response to one request after another.
 
     Interim responses (1xx) are skipped. The body is unframed and decompressed; without a
-    length it ends with the connection.
+    length it ends with the connection. So does what follows a switch of protocols.
     """
 
     def __init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
         self.expect("GET")
 
-    def expect(self, method: str) -> None:
-        """Parse the response to a request of this method next."""
+    def expect(self, method: str, *, upgrade: bool = False) -> None:
+        """Parse the response to a request of this method next. With ``upgrade`` it may switch
+        protocols, and the body is what then follows."""
         self.status = 0
         self.headers: dict[str, str] = {}
         """Keys in lower case; repeated ones are joined with a comma."""
@@ -34,15 +35,23 @@ class ResponseParser:
         """Bytes of the body that were not taken yet."""
         self._is_bodiless = method == "HEAD"
         self._head_size = 0
+        self._may_switch = upgrade
+        self._has_switched = False
         self._chunks: list[bytes] = []
         self._gunzip: Any = None  # what zlib.decompressobj makes has no public type
 
     def feed(self, data: bytes) -> None:
         """Raises :class:`MalformedResponse`."""
+        if self._has_switched:
+            self._add(data)
+            return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade as switch:
             self.keeps_alive = False  # what follows a 101 is not HTTP
+            if self._is_switch():
+                self._has_switched = True
+                self._add(data[switch.args[0] :])
         except httptools.HttpParserError as error:
             if not self.is_complete:
                 raise MalformedResponse(str(error.__context__ or error)) from error
@@ -60,6 +69,9 @@ class ResponseParser:
         has_length = "content-length" in self.headers or "transfer-encoding" in self.headers
         if not self.has_head or has_length:
             raise MalformedResponse("the connection closed before the response was complete")
+        if self._has_switched:
+            self.is_complete = True
+            return
         try:
             self.on_message_complete()
         except ValueError as error:
@@ -103,9 +115,7 @@ class ResponseParser:
                 data = self._gunzip.decompress(data)
             except zlib.error as error:
                 raise ValueError(f"the body is not gzip: {error}") from error
-        if data:
-            self._chunks.append(data)
-            self.buffered += len(data)
+        self._add(data)
 
     def on_message_complete(self) -> None:
         if self._is_interim():
@@ -114,7 +124,15 @@ class ResponseParser:
             return
         if self._gunzip is not None and not self._gunzip.eof:
             raise ValueError("the compressed body is incomplete")
-        self.is_complete = True
+        self.is_complete = not self._is_switch()
+
+    def _add(self, data: bytes) -> None:
+        if data:
+            self._chunks.append(data)
+            self.buffered += len(data)
+
+    def _is_switch(self) -> bool:
+        return self.status == 101 and self._may_switch
 
     def _is_interim(self) -> bool:
         return self.status < 200 and self.status != 101

@@ -94,7 +94,9 @@ class HttpTransport:
         try:
             if request.before_send is not None:
                 request.before_send()  # after every wait, and in the step that writes
-            response = await connection.exchange(request.method, encoded, stream=stream)
+            response = await connection.exchange(
+                request.method, encoded, stream=stream, outgoing=request.stream
+            )
         except BaseException:
             connection.abort()  # the response may still come, and belongs to no other request
             raise

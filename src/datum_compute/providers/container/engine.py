@@ -143,6 +143,37 @@ class ContainerEngine:
         async for event in _json_lines(chunks):
             yield event
 
+    # Commands in containers.
+
+    async def create_exec(self, container: str, body: Json) -> str:
+        created = await self._call("POST", f"/containers/{container}/exec", body=body)
+        return str(created["Id"])
+
+    async def start_exec(
+        self, command: str, outgoing: AsyncIterator[bytes], *, tty: bool
+    ) -> AsyncIterator[bytes]:
+        """Start it; its output, while it gets ``outgoing`` as its input."""
+        response = await self._exchange(
+            "POST",
+            f"/exec/{command}/start",
+            body={"Detach": False, "Tty": tty},
+            headers={"connection": "Upgrade", "upgrade": "tcp"},
+            stream=True,
+            outgoing=outgoing,
+        )
+        if response.status != 101 or response.stream is None:
+            await close_stream(response.stream)
+            raise EngineUnreachable(f"answered a command with HTTP {response.status}")
+        return response.stream
+
+    async def resize_exec(self, command: str, columns: int, rows: int) -> None:
+        size = {"w": str(columns), "h": str(rows)}
+        await self._call("POST", f"/exec/{command}/resize", params=size)
+
+    async def inspect_exec(self, command: str) -> Json:
+        found: Json = await self._call("GET", f"/exec/{command}/json")
+        return found
+
     # Images.
 
     async def image(self, reference: str) -> Json | None:
@@ -225,6 +256,7 @@ class ContainerEngine:
         headers: Mapping[str, str] | None = None,
         prefix: str = API,
         stream: bool = False,
+        outgoing: AsyncIterator[bytes] | None = None,
     ) -> HttpResponse:
         if self._pool is None:
             raise EngineUnreachable("the connection to the engine is closed")
@@ -237,7 +269,9 @@ class ContainerEngine:
         try:
             connection = await self._pool.acquire()
             try:
-                response = await connection.exchange(method, encoded, stream=stream)
+                response = await connection.exchange(
+                    method, encoded, stream=stream, outgoing=outgoing
+                )
             except BaseException:
                 connection.abort()  # its answer may still come, and belongs to no other call
                 raise

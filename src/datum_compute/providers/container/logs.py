@@ -43,7 +43,7 @@ class EngineLogs:
         streams = {1: LineSplitter(), 2: LineSplitter()}
         try:
             chunks = self._engine().logs(container, tail=tail, since=seconds, follow=follow)
-            async with aclosing(_frames(chunks)) as frames:
+            async with aclosing(split_frames(chunks)) as frames:
                 async for kind, content in frames:
                     for line in streams.setdefault(kind, LineSplitter()).feed(content):
                         if since is None or line.at >= since:
@@ -58,7 +58,7 @@ class EngineLogs:
                 yield line
 
 
-async def _frames(chunks: AsyncIterator[bytes]) -> AsyncGenerator[tuple[int, bytes], None]:
+async def split_frames(chunks: AsyncIterator[bytes]) -> AsyncGenerator[tuple[int, bytes], None]:
     """Which stream, and what was written on it; a frame that was cut off is dropped."""
     buffer = b""
     try:

@@ -20,11 +20,12 @@ from typing import Any, Self
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client import errors as client_errors
+from datum_compute.client.remote_command import CommandRequest, CommandSession
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.providers import protocol
 from datum_compute.providers.addresses import SubnetAddresses
-from datum_compute.providers.container import failures, sockets, spec, states
+from datum_compute.providers.container import exec, failures, sockets, spec, states
 from datum_compute.providers.container.engine import (
     ContainerEngine,
     EngineRefused,
@@ -161,6 +162,9 @@ class ContainerProvider:
         follow: bool = False,
     ) -> AsyncIterator[LogLine]:
         return self._logs.lines(uid, tail=tail, since=since, follow=follow)
+
+    async def exec(self, uid: str, request: CommandRequest) -> CommandSession:
+        return await exec.start(self._engine, uid, request)
 
     # Running an Instance.
 

@@ -196,6 +196,7 @@ class _Source:
     def offers(self) -> dict[str, Callable[[], Candidates]]:
         named = {
             "instances": self.instances,
+            "exec": self.instances,
             "why": lambda: self.workloads() + self.instances(),
             "logs": lambda: self.workloads() + self.instances(),
         }

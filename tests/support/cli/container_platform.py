@@ -1,0 +1,106 @@
+"""A local platform whose instances are containers, and the person who uses it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from datum_compute.assembly.local.state import StateDirectory, platform_mark
+from datum_compute.env import SystemEnvironment
+from datum_compute.providers.container import sockets, spec
+from datum_compute.providers.container.engine import ContainerEngine
+from tests.support.cli.pseudo_terminal import Terminal
+
+
+def wait_until(holds: Callable[[], bool], missing: str, seconds: float = 60.0) -> None:
+    """Polls a real platform."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, missing
+        time.sleep(0.2)
+
+
+class Person:
+    """Types commands against one platform."""
+
+    def __init__(self, engine: str, state: Path) -> None:
+        self.engine = engine
+        self.state = StateDirectory(state)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        # The engine may be one of the test's own, on another socket than usual.
+        given = {key: os.environ[key] for key in ("DOCKER_HOST",) if key in os.environ}
+        return {"HOME": str(self.state.path.parent), "PATH": os.environ["PATH"], **given}
+
+    def command(self, *words: str) -> list[str]:
+        """The flags come first: what follows ``--`` belongs to another program."""
+        directory = str(self.state.path)
+        return [sys.executable, "-m", "datum_compute.cli", "--data-dir", directory, *words]
+
+    def types(
+        self, *words: str, timeout: float = 120, typed: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words),
+            input=typed,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env=self.environment,
+        )
+
+    def at_a_terminal(self, *words: str) -> Terminal:
+        return Terminal(self.command(*words), self.environment)
+
+    def succeeds(self, *words: str, timeout: float = 120) -> str:
+        done = self.types(*words, timeout=timeout)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def starts(self) -> None:
+        words = ("local", "up", "--detach", "--cities", "DFW,LHR", "--runtime", self.engine)
+        self.succeeds(*words)
+
+    def instances(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(self.succeeds("instances", "-o", "json"))
+        return found
+
+    def containers(self) -> list[dict[str, Any]]:
+        return asyncio.run(self._ask(lambda engine: engine.containers(self._labels())))
+
+    def networks(self) -> list[str]:
+        found = asyncio.run(self._ask(lambda engine: engine.networks()))
+        mark = self._labels()[spec.LABEL_PLATFORM]
+        return [
+            str(each["Name"])
+            for each in found
+            if (each.get("Labels") or {}).get(spec.LABEL_PLATFORM) == mark
+        ]
+
+    def remove_container(self, identifier: str) -> None:
+        asyncio.run(self._ask(lambda engine: engine.remove(identifier)))
+
+    def kill_platform(self) -> None:
+        pid = self.state.holder()
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not self.state.is_held(), "the killed platform holds its state")
+
+    def _labels(self) -> dict[str, str]:
+        return spec.platform_labels(platform_mark(self.state.database))
+
+    async def _ask(self, question: Callable[[ContainerEngine], Any]) -> Any:
+        socket = await sockets.find_socket(SystemEnvironment(), self.engine)
+        assert socket is not None
+        async with ContainerEngine(socket) as engine:
+            return await question(engine)

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from datum_compute.cli.context import Streams
+from datum_compute.cli.context import Runner, Streams
 from datum_compute.cli.main import main
+from datum_compute.cli.tables import WORKLOADS
+from datum_compute.client.protocol import merge
+from datum_compute.client.transport import HttpRequest, HttpResponse
 from tests.support.cli.read_screens import manifest
-from tests.support.cli.session import SessionReach, cli_session
+from tests.support.cli.session import CliSession, SessionReach, cli_session
+
+T = TypeVar("T")
 
 DEPLOY = "deploy api --image=a:1 --city=DFW,LHR"
 DFW, LHR = "api-default-dfw-0", "api-default-lhr-0"
@@ -64,43 +73,107 @@ def test_log_flags_become_query_parameters() -> None:
         ]
 
 
+@dataclass
+class Interruptible(SessionReach):
+    """Runs as asyncio's own runner does: Ctrl-C cancels what runs, and is raised then."""
+
+    task: asyncio.Task[Any] | None = None
+
+    def runner(self) -> Runner:
+        return self
+
+    def run(self, coro: Coroutine[Any, Any, T]) -> T:
+        self.task = self.session.loop.create_task(coro)
+        try:
+            found: T = self.session.loop.run_until_complete(self.task)
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
+        return found
+
+    def close(self) -> None: ...
+
+
 class Reader(io.StringIO):
-    """Reads until a line it waits for."""
+    """Reads so many lines, then presses Ctrl-C."""
+
+    def __init__(self, lines: int, reach: Interruptible) -> None:
+        super().__init__()
+        self._lines = lines
+        self._reach = reach
 
     def write(self, text: str) -> int:
         written = super().write(text)
-        if "last" in text:
-            raise KeyboardInterrupt
+        if self.getvalue().count("\n") >= self._lines and self._reach.task is not None:
+            self._reach.task.cancel()
         return written
 
 
-def test_following_prints_each_line_once() -> None:
+def follow(here: CliSession, line: str, lines: int) -> tuple[list[str], str]:
+    """The first lines that were read, and what was said."""
+    reach = Interruptible(here)
+    out, err = Reader(lines, reach), io.StringIO()
+    words = ["logs", *line.split(), "--follow"]
+    assert main(words, here.env, Streams(io.StringIO(), out, err), reach=reach) == 130
+    return out.getvalue().splitlines(), err.getvalue()
+
+
+STARTED = "simulated: started {} (no container runs)"
+
+
+def test_following_shows_each_line_once_and_asks_the_server_once() -> None:
+    with cli_session() as here:
+        here.run("deploy -f -", stdin=json.dumps(manifest("api", crash_after_seconds="60")))
+        asked: list[str] = []
+        handle = here.platform.server.handle
+
+        async def counted(request: HttpRequest) -> HttpResponse:
+            asked.append(request.path.rpartition("/")[2])
+            return await handle(request)
+
+        here.platform.server.handle = counted  # type: ignore[method-assign]
+        lines, _ = follow(here, "api --tail 1", 8)
+
+        texts = [line.partition(" | simulated: ")[2].partition(" ")[0] for line in lines]
+        assert texts == ["started"] * 4 + ["failed:"] * 4
+        assert len(set(lines)) == 8
+        assert asked.count("log") == 4
+        assert here.loop.time() > 60
+
+
+def test_following_goes_on_when_instances_are_replaced_and_added() -> None:
     with cli_session("DFW") as here:
-        here.run("deploy api --image=a:1 --city=DFW")
-        lines = [f"2026-01-01T00:00:{second:02}Z line {second}" for second in range(4)]
-        here.logs[f"{DFW}/log"] = "\n".join(lines[:2])
+        here.run("deploy api --image=a:1 --city=DFW --window=0s")
+        spec = here.run("status api -o json").json["object"]["spec"]
+        spec["template"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"] = "a:2"
+        spec["placements"][0]["scaleSettings"]["minReplicas"] = 2
 
-        def more() -> None:
-            here.logs[f"{DFW}/log"] = "\n".join([*lines, lines[3], "2026-01-01T00:01:00Z last"])
+        async def update() -> None:
+            await asyncio.sleep(5)
+            await here.client().patch(WORKLOADS, "api", merge({"spec": spec}), "default")
 
-        here.loop.call_later(2.5, more)
-        out = Reader()
-        streams = Streams(io.StringIO(), out, io.StringIO())
-        code = main(
-            ["logs", "api", "-f", "--tail", "1"], here.env, streams, reach=SessionReach(here)
-        )
+        here.tasks.append(here.loop.create_task(update()))
 
-        assert code == 130
-        assert [line.partition(" | ")[2] for line in out.getvalue().splitlines()] == [
-            "line 0",
-            "line 1",
-            "line 2",
-            "line 3",
-            "line 3",
-            "last",
+        lines, _ = follow(here, "api", 4)
+
+        assert sorted(lines[1:]) == [
+            f"{DFW} | {STARTED.format('a:2')}",
+            f"{DFW} | simulated: stopped",
+            f"api-default-dfw-1 | {STARTED.format('a:2')}",
         ]
-        assert here.log_queries[0] == {"timestamps": "true", "tailLines": "1"}
-        assert all(query["sinceSeconds"] == "6" for query in here.log_queries[1:])
+        assert lines[0] == f"{DFW} | {STARTED.format('a:1')}"
+
+
+def test_following_names_a_city_that_does_not_answer_and_shows_its_lines_later() -> None:
+    with cli_session() as here:
+        here.run("deploy -f -", stdin=json.dumps(manifest("api", crash_after_seconds="60")))
+        here.loop.call_later(3.5, here.platform.partitions.disconnect, "dfw")
+        here.loop.call_later(90.5, here.platform.partitions.connect, "dfw")
+
+        lines, said = follow(here, "api", 8)
+
+        assert len(set(lines)) == 8
+        assert [line[:15] for line in lines[-2:]] == ["api-default-dfw"] * 2
+        assert said.count("cell dfw is disconnected") == 2  # each instance once
 
 
 def test_logs_on_a_platform_without_logs_exits_13() -> None:
@@ -142,25 +215,3 @@ def test_a_disconnected_city_does_not_hide_the_logs_of_others() -> None:
         assert both.out == f"{LHR} | simulated: started a:1 (no container runs)\n"
         assert alone.code == 1
         assert f"logs are unavailable: {why}" in alone.err
-
-
-def test_lines_of_a_disconnected_city_are_shown_once_after_reconnect() -> None:
-    with cli_session() as here:
-        here.run("deploy -f -", stdin=json.dumps(manifest("api", crash_after_seconds="10")))
-        here.logs = {f"api-default-lhr-{ordinal}/log": "" for ordinal in (0, 1)}
-        here.loop.call_later(3.5, here.platform.partitions.disconnect, "dfw")
-        here.loop.call_later(30.5, here.platform.partitions.connect, "dfw")
-        here.loop.call_later(
-            40.5, here.logs.__setitem__, f"{LHR}/log", "2027-01-01T00:00:00Z the last"
-        )
-        out, err = Reader(), io.StringIO()
-        streams = Streams(io.StringIO(), out, err)
-
-        code = main(["logs", "api", "-f"], here.env, streams, reach=SessionReach(here))
-
-        messages = [line.partition(" | simulated: ")[2] for line in out.getvalue().splitlines()]
-        assert code == 130
-        assert [text.partition(" ")[0] for text in messages] == ["started"] * 2 + [
-            "failed:"
-        ] * 2 + [""]
-        assert err.getvalue().count("is disconnected") == 2  # each instance once

@@ -65,7 +65,7 @@ def test_a_file_can_be_the_input(person: Person) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["exec", NAME, "--", "/nope"], 1, "cannot run /nope: stat /nope: no such file"),
+        (["exec", NAME, "--", "/nope"], 1, "its command cannot be run: /nope: stat /nope"),
         (["exec", "hello-default-dfw-9", "--", "ls"], 5, "not found in project demo"),
         (["exec", NAME, "--container", "web", "--", "ls"], 1, 'no container "web": found app'),
         (["exec", "-t", NAME, "--", "ls"], 2, "-t needs a terminal"),
@@ -88,20 +88,20 @@ def test_a_shell_has_this_terminal_and_its_size(person: Person) -> None:
     terminal.sees("/ # ")
     terminal.types("hostname; cat")
     terminal.sees("hello-default-lhr-0\r\n")
-    assert not terminal.echoes
+    assert not terminal.shows_typing
     terminal.types(CTRL_C)
     terminal.sees("/ # ")
     terminal.resize(99, 33)
     terminal.types("sleep 1; busybox stty size; exit 5")
     terminal.sees("33 99")
     assert terminal.ends() == 5
-    assert terminal.echoed_at_the_end
+    assert terminal.was_restored
 
 
 def shell(person: Person) -> Terminal:
     terminal = person.at_a_terminal("exec", "-it", NAME, "--", "/bin/sh")
     terminal.sees("/ # ")
-    assert not terminal.echoes
+    assert not terminal.shows_typing
     return terminal
 
 
@@ -110,7 +110,7 @@ def test_the_terminal_is_put_back_when_the_program_is_ended(person: Person) -> N
         terminal = shell(person)
         os.kill(terminal.pid, number)
         assert terminal.ends() == 128 + number
-        assert terminal.echoed_at_the_end
+        assert terminal.was_restored
 
 
 def test_sessions_are_limited_recorded_and_freed(person: Person) -> None:
@@ -148,7 +148,7 @@ def test_output_without_a_reader_does_not_fill_the_platforms_memory(person: Pers
         most = max(resident(pid) for _ in range(5) if person.succeeds("instances"))
     finally:
         reader.kill()
-        reader.wait()
+        reader.communicate()
     assert most - before < 32 * 2**20
     wait_until(
         lambda: person.types("exec", NAME, "--", "ls").returncode == 0, "the session is not freed"
@@ -164,10 +164,10 @@ def test_a_session_ends_with_its_instance_and_with_the_platform(person: Person) 
     terminal = shell(person)
     person.succeeds("restart", "hello", "--city", "DFW", "--window=0s")
     assert terminal.ends() != 0
-    assert terminal.echoed_at_the_end
+    assert terminal.was_restored
 
     terminal = shell(person)
     person.succeeds("local", "down")
     assert terminal.ends() != 0
-    assert terminal.echoed_at_the_end
+    assert terminal.was_restored
     person.starts()

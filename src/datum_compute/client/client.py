@@ -256,6 +256,19 @@ class ApiClient:
         call = RawCall("get", path, self._cluster)
         return await self._send(request, call, self._list_timeout)
 
+    @asynccontextmanager
+    async def stream_lines(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The lines of an open-ended text, without empty ones. Raises ``Disconnected`` where it
+        ends within a line."""
+        path, _, query = path.partition("?")
+        pairs = tuple(parse_qsl(query, keep_blank_values=True))
+        call = RawCall("get", path, self._cluster)
+        response = await self._send(
+            HttpRequest("GET", self._prefix + path, pairs, {"accept": "*/*"}), call, self._timeout
+        )
+        async with _chunks_of(response) as chunks, aclosing(_lines(chunks, None)) as lines:
+            yield lines
+
     async def _call(
         self,
         method: str,

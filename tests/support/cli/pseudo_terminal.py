@@ -51,7 +51,7 @@ class Terminal:
         self.types(text)
 
     @property
-    def echoes(self) -> bool:
+    def shows_typing(self) -> bool:
         """Whether it shows what is typed, as terminals do that no program has taken over."""
         return bool(termios.tcgetattr(self._master)[3] & termios.ECHO)
 
@@ -66,11 +66,11 @@ class Terminal:
         while chunk := self._read():
             self.everything += chunk
         code = self._process.wait(TIMEOUT_SECONDS)
-        self.echoed_at_the_end = self.echoes
+        self.was_restored = self.shows_typing
         os.close(self._master)
         return code
 
-    echoed_at_the_end = False
+    was_restored = False
 
     def _read(self) -> bytes:
         ready, _, _ = select.select([self._master], [], [], TIMEOUT_SECONDS)

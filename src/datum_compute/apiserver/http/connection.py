@@ -185,8 +185,7 @@ class HttpServerConnection(asyncio.Protocol):
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as switch:
             self._is_parsing = False  # handled as plain HTTP where the handler does not switch
-            if self._incoming is not None and (rest := data[switch.args[0] :]):
-                self._incoming.feed(rest)
+            self._switch_input(data[switch.args[0] :])
         except httptools.HttpParserError:
             self._is_parsing = False
             if self._stream is not None:
@@ -200,6 +199,11 @@ class HttpServerConnection(asyncio.Protocol):
             if self._task is None:
                 self._transport.write(_HEAD_TOO_LARGE)
             self._transport.close()
+
+    def _switch_input(self, rest: bytes) -> None:
+        """What came with the request and after it."""
+        if self._incoming is not None and rest:
+            self._incoming.feed(rest)
 
     def pause_writing(self) -> None:
         self._drained = self._loop.create_future()

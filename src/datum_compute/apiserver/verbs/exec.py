@@ -41,7 +41,7 @@ from datum_compute.client.remote_command import (
 from datum_compute.client.transport import HttpResponse
 from datum_compute.log import get_logger
 
-__all__ = ["SUBRESOURCE", "ExecRefused", "ExecSubresource", "start"]
+__all__ = ["SUBRESOURCE", "CommandRefused", "ExecSubresource", "start"]
 
 _log = get_logger(__name__)
 
@@ -51,7 +51,7 @@ MAX_SIZE = 2**16 - 1
 """Columns or rows of a terminal: the kernel keeps each in two bytes."""
 
 
-class ExecRefused(Exception):
+class CommandRefused(Exception):
     """The command is not run; the message says why."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -60,7 +60,7 @@ class ExecRefused(Exception):
 
 
 OpenSession = Callable[[str, Mapping[str, Any], str, CommandRequest], Awaitable[CommandSession]]
-"""Runs a command in an object of a plane, for a user. Raises :class:`ExecRefused`."""
+"""Runs a command in an object of a plane, for a user. Raises :class:`CommandRefused`."""
 
 _REASONS = {404: "NotFound", 409: "Conflict", 429: "TooManyRequests", 501: "NotImplemented"}
 
@@ -95,7 +95,7 @@ async def start(source: ExecSubresource, call: RequestContext) -> HttpResponse:
         session = await source.open(call.plane.name, obj, call.user.name, request)
     except BaseException as error:
         call.usage.close_watch()
-        if isinstance(error, ExecRefused):
+        if isinstance(error, CommandRefused):
             reason = _REASONS.get(error.status, "ServiceUnavailable")
             raise errors.ApiError(error.status, reason, str(error)) from error
         raise

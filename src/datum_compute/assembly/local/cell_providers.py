@@ -21,7 +21,7 @@ from datum_compute.api import planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.planes import CELL, PROJECT
-from datum_compute.apiserver.verbs.exec import ExecRefused, ExecSubresource
+from datum_compute.apiserver.verbs.exec import CommandRefused, ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource, LogsUnavailable
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.client import errors
@@ -109,16 +109,16 @@ class CellProviders:
         name = obj["metadata"]["name"]
         if self._is_cut_off(found):
             text = f"cell {found.cell} is disconnected, so no command can be run in its instances"
-            raise ExecRefused(503, text)
+            raise CommandRefused(503, text)
         provider = self._providers.get(found.cell)
         if provider is None:
-            raise ExecRefused(503, _unplaced(obj, found.cell))
+            raise CommandRefused(503, _unplaced(obj, found.cell))
         if not isinstance(provider, ExecSource):
             text = f'no process runs for instance "{name}": this platform simulates instances'
-            raise ExecRefused(501, text)
+            raise CommandRefused(501, text)
         if self._sessions[found.uid] >= MAX_SESSIONS:
             text = f'instance "{name}" has {MAX_SESSIONS} sessions, which is the most at once'
-            raise ExecRefused(429, text)
+            raise CommandRefused(429, text)
         if not request.container:
             request = request._replace(container=_first_container(obj))
         self._sessions[found.uid] += 1
@@ -126,7 +126,7 @@ class CellProviders:
             inner = await provider.exec(found.uid, request)
         except protocol.ExecRefused as error:
             self._end(found.uid)
-            raise ExecRefused(409, f'instance "{name}": {error}') from error
+            raise CommandRefused(409, f'instance "{name}": {error}') from error
         except BaseException:
             self._end(found.uid)
             raise
@@ -216,7 +216,7 @@ def _first_container(obj: Mapping[str, Any]) -> str:
     sandbox = obj.get("spec", {}).get("runtime", {}).get("sandbox") or {}
     containers = sandbox.get("containers") or ()
     if not containers:
-        raise ExecRefused(409, f'instance "{obj["metadata"]["name"]}" has no containers')
+        raise CommandRefused(409, f'instance "{obj["metadata"]["name"]}" has no containers')
     return str(containers[0]["name"])
 
 

@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context) -> int:
-    from datum_compute.cli.exec_session import run_command
+    from datum_compute.cli.commands.exec.session import run_command
     from datum_compute.client.remote_command import CommandRequest
 
     args = context.args

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from datum_compute.api.compute.constants import LABEL_SOURCE_CLUSTER
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import AddFlag, OtherProgram, Remark, Suggestion, command
 from datum_compute.client import errors as client
@@ -49,6 +51,22 @@ def unknown_fields_error(failure: client.Invalid, unknown: Sequence[str]) -> Com
     if len(unknown) > 1:
         message = "\n  ".join([f"{_doing(failure)}unknown fields:", *unknown])
     return CommandError(message, exit_code=Exit.USAGE, code="UnknownField")
+
+
+def not_offered(
+    error: client.StatusError, what: str, instance: Mapping[str, Any], kubectl: Sequence[str]
+) -> CommandError:
+    """For logs of an instance, or commands in it. An API server of Kubernetes cannot serve them for
+    a custom resource; there an instance is a Pod in its cell, which kubectl reaches."""
+    name = str(instance["metadata"]["name"])
+    if isinstance(error, client.ServerError):
+        message, way = error.detail, None
+    else:
+        cell = (instance["metadata"].get("labels") or {}).get(LABEL_SOURCE_CLUSTER) or "CELL"
+        message = f"this platform offers no {what} of instances; its Pod in cell {cell} has them"
+        words = ("kubectl", "--context", str(cell), "-n", "NAMESPACE", *kubectl, name)
+        way = OtherProgram(words)
+    return CommandError(message, way, exit_code=Exit.UNAVAILABLE, code="NotOffered")
 
 
 _LOCAL_STATUS = command("local", "status")

@@ -28,8 +28,9 @@ from datum_compute.providers.container.engine import (
     EngineUnreachable,
 )
 from datum_compute.providers.container.logs import split_frames
-from datum_compute.providers.container.spec import LABEL_CONTAINER, LABEL_UID
+from datum_compute.providers.container.spec import LABEL_CONTAINER
 from datum_compute.providers.protocol import ExecRefused
+from datum_compute.providers.sandbox import LABEL_UID, describe_command
 
 END_OF_INPUT = b"\x04"
 """Ctrl-D, which a terminal takes for the end of input."""
@@ -64,7 +65,7 @@ async def start(
         raise ExecRefused(f"the container engine does not answer: {error}") from error
     except EngineRefused as error:
         text = failures.one_line(error.message)
-        raise ExecRefused(failures.explain_command(text) or text) from error
+        raise ExecRefused(describe_command(text) or text) from error
     return ContainerCommand(engine, identifier, request, stream, outbox)
 
 
@@ -154,8 +155,8 @@ class ContainerCommand:
         except (EngineRefused, EngineUnreachable) as error:
             raise CommandFailed(f"the exit code is not known: {error}") from error
         if self._refusal and code in NOT_RUN:
-            text = self._refusal.decode(errors="replace")
-            raise CommandFailed(f"cannot run {failures.explain_command(text) or text.strip()}")
+            text = failures.one_line(self._refusal.decode(errors="replace"))
+            raise CommandFailed(describe_command(text) or text)
         return code
 
     async def _wait_exit(self) -> int:

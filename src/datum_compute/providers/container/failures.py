@@ -66,12 +66,5 @@ def explain_refusal(error: EngineRefused, container: str) -> ProviderError:
     )
 
 
-def explain_command(text: str) -> str | None:
-    """Why a program could not be run, from what the engine wrote in place of its output; None
-    where a program wrote that."""
-    command = _COMMAND.search(one_line(text))
-    return "{}: {}".format(*command.groups()) if command else None
-
-
 def one_line(text: str) -> str:
     return " ".join(text.split())

@@ -123,6 +123,7 @@ def _spawn(directory: Path, socket: str, variables: dict[str, str]) -> None:
             stdout=log,
             stderr=log,
             env=variables,
+            cwd=directory,  # conmon leaves files where it runs
             start_new_session=True,
         )
 

@@ -14,7 +14,7 @@ import pytest
 from datum_compute.api.planes import CELL
 from datum_compute.apiserver.request.access import PolicyRule
 from datum_compute.apiserver.request.roles import Roles
-from datum_compute.apiserver.verbs.exec import ExecRefused, ExecSubresource
+from datum_compute.apiserver.verbs.exec import CommandRefused, ExecSubresource
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
@@ -40,7 +40,7 @@ class Source(ScriptedCommands):
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[tuple[str, str, str]] = []
-        self.answer: ExecRefused | None = None
+        self.answer: CommandRefused | None = None
 
     async def run(
         self, plane: str, obj: Mapping[str, Any], user: str, request: CommandRequest
@@ -172,7 +172,7 @@ async def test_a_command_needs_create_on_the_subresource() -> None:
 )
 async def test_a_refusal_says_why(status: int, kind: type[Exception]) -> None:
     async with serving() as (caller, source):
-        source.answer = ExecRefused(status, "it does not run")
+        source.answer = CommandRefused(status, "it does not run")
         with pytest.raises(kind, match="it does not run"):
             await begin(caller)
 

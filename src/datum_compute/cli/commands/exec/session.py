@@ -19,8 +19,8 @@ from typing import Any, TextIO
 
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
+from datum_compute.cli.explain.client_errors import not_offered
 from datum_compute.cli.explain.suggestions import command
-from datum_compute.cli.platform_offers import not_offered
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
@@ -99,8 +99,13 @@ async def _pass_input(running: RemoteCommand, stdin: TextIO) -> None:
 async def _readable(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
+
+    def wake() -> None:
+        if not ready.done():
+            ready.set_result(None)
+
     try:
-        loop.add_reader(descriptor, lambda: ready.done() or ready.set_result(None))
+        loop.add_reader(descriptor, wake)
     except PermissionError:  # a file, which always is
         await asyncio.sleep(0)
         return

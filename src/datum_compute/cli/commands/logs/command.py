@@ -1,0 +1,266 @@
+"""``logs``: lines of many instances as one stream, in the order of their times.
+
+The project plane serves each instance's lines under ``…/instances/NAME/log``, with a time
+before each line when asked. All instances are read, the lines sorted, and each is printed
+behind the name of its instance. Where some cannot be read, because their city is disconnected, a
+warning is printed and the others are shown. :mod:`.follow` does the same with lines to come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from datum_compute.cli import queries
+from datum_compute.cli.arguments import parse_duration, set_examples
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, not_found
+from datum_compute.cli.explain import states
+from datum_compute.cli.explain.client_errors import not_offered
+from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.names import workload_name
+from datum_compute.cli.tables import INSTANCES, NAMESPACE, WORKLOADS
+from datum_compute.client import errors
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(
+        parser, "logs hello", "logs hello-default-dfw-0 --tail 20", "logs --since 10m --city DFW"
+    )
+    parser.add_argument(
+        "name",
+        metavar="WORKLOAD|INSTANCE",
+        nargs="?",
+        type=workload_name,
+        help="workload or instance (default: every instance)",
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="follow new lines")
+    parser.add_argument(
+        "--tail", type=_lines, metavar="N", help="only the last N lines of each instance"
+    )
+    parser.add_argument(
+        "--since",
+        type=parse_duration,
+        metavar="T",
+        help="only lines newer than this, e.g. 45s, 10m, 1h30m",
+    )
+    parser.add_argument("--city", help="only instances in this city")
+    parser.add_argument("--timestamps", action="store_true", help="show the time of each line")
+    parser.add_argument(
+        "--raw", action="store_true", help="keep colours and control characters of the lines"
+    )
+
+
+def _lines(text: str) -> int:
+    if not text.isascii() or not text.isdecimal():
+        raise argparse.ArgumentTypeError(f'"{text}" is not a number of lines')
+    return int(text)
+
+
+def run(context: Context) -> int:
+    try:
+        _show(context)
+    except errors.Unavailable as error:
+        raise CommandError(
+            f"logs are unavailable: {error.detail}",
+            command("local", "status"),
+            code="Unreachable",
+            retryable=True,
+        ) from error
+    return 0
+
+
+def _show(context: Context) -> None:
+    if context.args.follow:
+        context.open_session()
+    instances = _chosen(context)
+    if context.args.follow:
+        _follow(context, instances)
+        return
+    lines, unread = _read_all(context, instances)
+    _print(context, lines)
+    if not lines and not unread:
+        context.say(_nothing(context, len(instances)))
+
+
+def _follow(context: Context, instances: list[dict[str, Any]]) -> None:
+    from datum_compute.api.meta import Object
+    from datum_compute.cli.commands.logs.follow import Follower
+    from datum_compute.cli.session import to_dict
+    from datum_compute.client.client import ApiClient
+
+    known = {each["metadata"]["uid"] for each in instances}
+
+    def matches(instance: Object) -> bool:
+        return instance.metadata.uid in known or _is_wanted(context, to_dict(instance))
+
+    def path(name: str, uid: str, since: float | None) -> str:
+        """The flags are for what is there at the start; all lines of what is new are shown."""
+        at_start = since is None and uid in known
+        return _path(
+            name,
+            context.args.since if at_start else since,
+            context.args.tail if at_start else None,
+            follow=True,
+        )
+
+    async def follow(client: ApiClient) -> None:
+        await Follower(
+            client,
+            matches=matches,
+            path=path,
+            parse=_timed,
+            show=lambda lines: _print(context, lines),
+            say=context.say,
+            now=context.env.now,
+        ).run()
+
+    try:
+        context.open_session().run(follow)
+    except (errors.NotServed, errors.Unsupported) as error:
+        first = instances[0] if instances else {"metadata": {"name": "INSTANCE"}}
+        raise not_offered(error, "logs", first, ("logs",)) from error
+
+
+def _chosen(context: Context) -> list[dict[str, Any]]:
+    """The instances of a workload, one instance, or all."""
+    name, city = context.args.name, context.args.city
+    found = context.reader.list(INSTANCES, NAMESPACE)
+    known = states.instance_identities(found, lambda: queries.deployments(context))
+    found.sort(key=lambda each: queries.instance_sort_key(each, known))
+    if name:
+        mine = [each for each in found if known[each["metadata"]["name"]].workload == name]
+        mine = mine or [each for each in found if each["metadata"]["name"] == name]
+        if not mine:
+            _require(context, name)
+        found = mine
+    if city:
+        wanted = city.lower()
+        found = [each for each in found if known[each["metadata"]["name"]].city.lower() == wanted]
+        if not found:
+            queries.require_city(context, city)
+    return found
+
+
+def _is_wanted(context: Context, instance: dict[str, Any]) -> bool:
+    """Whether a new instance belongs to what is followed."""
+    name, city = context.args.name, context.args.city
+    # Without a deployment to ask, the labels or else the name say what it belongs to.
+    who = states.instance_identities([instance], list)[instance["metadata"]["name"]]
+    return (not name or name in (who.workload, instance["metadata"]["name"])) and (
+        not city or who.city.lower() == city.lower()
+    )
+
+
+def _require(context: Context, name: str) -> None:
+    """Raise unless there is a workload of this name, which may have no instances yet."""
+    try:
+        context.reader.get(WORKLOADS, name, NAMESPACE)
+    except errors.NotFound:
+        project = context.target.project
+        raise not_found("workload or instance", name, project, command("instances")) from None
+
+
+NamedLine = tuple[datetime, str, str]
+"""A time, the name of an instance, and a text."""
+
+
+def _print(context: Context, lines: list[NamedLine]) -> None:
+    width = max((len(name) for _, name, _ in lines), default=0)
+    for when, name, text in sorted(lines, key=lambda each: each[0]):
+        time = f"{_stamp(when)} " if context.args.timestamps else ""
+        context.show(f"{name.ljust(width)} | {time}{text}", raw=context.args.raw)
+
+
+def _read_all(
+    context: Context, instances: Sequence[dict[str, Any]]
+) -> tuple[list[NamedLine], list[str]]:
+    """All lines, and the instances that cannot be read. Raises if none can be."""
+    found: list[NamedLine] = []
+    unread: list[str] = []
+    failure: errors.Unavailable | None = None
+    for instance in instances:
+        name = instance["metadata"]["name"]
+        try:
+            lines = _read(context, instance)
+        except errors.Unavailable as error:
+            failure = error
+            unread.append(f"{name}: {error.detail}")
+        else:
+            found += [(when, name, text) for when, text in map(_timed, lines)]
+    if failure is not None and len(unread) == len(instances):
+        raise failure
+    for text in unread:
+        context.say(text)
+    return found, unread
+
+
+def _nothing(context: Context, instances: int) -> str:
+    args = context.args
+    if not instances:
+        filtered = bool(args.name or args.city)
+        return queries.nothing_found("instances", context.target.project, filtered)
+    asked = args.since is not None or args.tail is not None
+    return "No matching lines." if asked else "No lines yet."
+
+
+def _path(name: str, since: float | None, tail: int | None, *, follow: bool = False) -> str:
+    from urllib.parse import urlencode
+
+    query = {"timestamps": "true"}
+    if follow:
+        query["follow"] = "true"
+    if since is not None:
+        query["sinceSeconds"] = str(math.ceil(since))
+    if tail is not None:
+        query["tailLines"] = str(tail)
+    return f"{INSTANCES.path(NAMESPACE, name)}/log?{urlencode(query)}"
+
+
+def _read(context: Context, instance: dict[str, Any]) -> list[str]:
+    name = instance["metadata"]["name"]
+    try:
+        body = context.reader.raw(_path(name, context.args.since, context.args.tail))
+    except (errors.NotFound, errors.NotServed, errors.Unsupported) as error:
+        if _is_gone(context, name):
+            return []
+        raise not_offered(error, "logs", instance, ("logs",)) from error
+    return body.decode("utf-8", "replace").splitlines()
+
+
+def _is_gone(context: Context, name: str) -> bool:
+    """Whether a refusal only means that the instance was deleted meanwhile."""
+    try:
+        context.reader.get(INSTANCES, name, NAMESPACE)
+    except errors.NotFound:
+        return True
+    return False
+
+
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
+
+
+def _timed(line: str) -> tuple[datetime, str]:
+    """A line's time and its text; lines without a time come first."""
+    stamp, _, text = line.partition(" ")
+    try:
+        when = datetime.fromisoformat(_microseconds(stamp))
+    except ValueError:
+        return _EPOCH, line
+    return (when, text) if when.tzinfo is not None else (_EPOCH, line)
+
+
+def _stamp(when: datetime) -> str:
+    """As RFC 3339 in UTC, each of the same width; a dash for a line without a time."""
+    shown = when.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return "-".ljust(len(shown)) if when == _EPOCH else shown
+
+
+def _microseconds(stamp: str) -> str:
+    """The time cut to microseconds, which is what Python parses."""
+    head, dot, rest = stamp.partition(".")
+    digits = rest.rstrip("Zz")
+    return f"{head}.{digits[:6].ljust(6, '0')}+00:00" if dot and digits.isdecimal() else stamp

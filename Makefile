@@ -53,7 +53,7 @@ test-long: $(VENV)/.development ## Run the simulations and whole-process tests t
 	$(PYTEST) -n auto -m long --ignore=tests/cluster --ignore=tests/containers --timeout=900 $(ARGS)
 
 test-cluster: $(VENV)/.development ## Run the client suite on a real etcd and kube-apiserver, built by Go
-	$(PYTEST) -m cluster --timeout=1800 tests/cluster $(ARGS)
+	$(PYTEST) -m "cluster and not campaign" --timeout=1800 tests/cluster $(ARGS)
 
 test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=podman (default) or docker
 	$(PYTEST) -m "containers and not campaign" --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)

@@ -75,9 +75,9 @@ class ControlPlane:
         self._apiserver_arguments = tuple(apiserver_arguments)
         self._start_timeout = start_timeout
         self._directory: Path | None = None
-        self._etcd: _Process | None = None
-        self._apiserver: _Process | None = None
-        self._collector: _Process | None = None
+        self._etcd: Process | None = None
+        self._apiserver: Process | None = None
+        self._collector: Process | None = None
         self._etcd_port = self._etcd_peer_port = self._port = 0
         self.ca_pem = b""
         self.token = secrets.token_hex(16)
@@ -143,7 +143,7 @@ class ControlPlane:
         if self._apiserver is not None:
             raise ControlPlaneError("the API server is started already")
         directory = self.directory
-        self._apiserver = _Process(
+        self._apiserver = Process(
             "kube-apiserver",
             [
                 str(self._tools / "kube-apiserver"),
@@ -184,15 +184,17 @@ class ControlPlane:
         self.stop_apiserver(kill=kill)
         self.start_apiserver()
 
-    def start_collector(self) -> None:
+    def start_collector(self, *more: str) -> None:
         """Start the garbage collector and the end of namespaces, out of all that
-        kube-controller-manager does. It finds kinds as they are now, later ones late."""
-        self._collector = _Process(
+        kube-controller-manager does, and these controllers. It finds kinds as they are now,
+        later ones late."""
+        controllers = ("garbage-collector-controller", "namespace-controller", *more)
+        self._collector = Process(
             "kube-controller-manager",
             [
                 str(self._tools / "kube-controller-manager"),
                 f"--kubeconfig={self.write_kubeconfig(self.directory / 'collector.kubeconfig')}",
-                "--controllers=garbage-collector-controller,namespace-controller",
+                f"--controllers={','.join(controllers)}",
                 "--leader-elect=false",
                 "--secure-port=0",
             ],
@@ -260,13 +262,13 @@ class ControlPlane:
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": user}}],
             "current-context": "test",
         }
-        _write_private(path, yaml.safe_dump(config, sort_keys=False).encode("utf-8"))
+        write_private(path, yaml.safe_dump(config, sort_keys=False).encode("utf-8"))
         return path
 
     def _start_etcd(self) -> None:
         client_url = f"http://{HOST}:{self._etcd_port}"
         peer_url = f"http://{HOST}:{self._etcd_peer_port}"
-        self._etcd = _Process(
+        self._etcd = Process(
             "etcd",
             [
                 str(self._tools / "etcd"),
@@ -305,14 +307,14 @@ class ControlPlane:
 
     def _write_tokens(self) -> None:
         path = self.directory / "tokens.csv"
-        _write_private(path, b"")
+        write_private(path, b"")
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow([self.token, ADMIN_USER, "1", "system:masters"])
             writer.writerow([self.plain_token, PLAIN_USER, "2"])
 
 
-class _Process:
+class Process:
     """One child process with its log in a file."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
@@ -388,7 +390,7 @@ def _free_ports(count: int) -> list[int]:
         return ports
 
 
-def _write_private(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         # The mode given to open counts only when the file is new.
@@ -396,7 +398,7 @@ def _write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM,
         # To verify service-account tokens the API server takes the public half of this file,
@@ -467,8 +469,8 @@ def _write_credentials(directory: Path) -> bytes:
     ca_pem = ca.public_bytes(serialization.Encoding.PEM)
     (directory / "ca.crt").write_bytes(ca_pem)
     (directory / "server.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    _write_private(directory / "server.key", _private_pem(key))
-    _write_private(directory / "service-account.key", _private_pem(service_account_key))
+    write_private(directory / "server.key", private_pem(key))
+    write_private(directory / "service-account.key", private_pem(service_account_key))
     return ca_pem
 
 

@@ -51,6 +51,17 @@ LACKS = {
 }
 
 
+async def http_get(address: str, port: int) -> str:
+    """The body of ``GET /``."""
+    reader, writer = await asyncio.wait_for(asyncio.open_connection(address, port), 5)
+    try:
+        writer.write(b"GET / HTTP/1.0\r\nhost: kit\r\n\r\n")
+        found = await asyncio.wait_for(reader.read(), 5)
+    finally:
+        writer.close()
+    return found.partition(b"\r\n\r\n")[2].decode()
+
+
 def _of(uid: str) -> str:
     return f"{LABEL_UID}={uid}"
 

@@ -1,9 +1,8 @@
 """A cell that serves Pods, with a stand-in for its scheduler and kubelet.
 
-The stand-in writes the statuses of Pods as Kubernetes 1.32 writes them; a test of the cluster
-suite compares them with those of a real kubelet. What becomes of a Pod follows from its spec: an
-image that cannot be had, a command that does not exist, a shell command that ends, a size that no
-node has.
+The stand-in writes the statuses of Pods as they were read from Kubernetes 1.32. What becomes of a
+Pod follows from its spec: an image that cannot be had, a command that does not exist, a shell
+command that ends, a size that no node has.
 """
 
 from __future__ import annotations

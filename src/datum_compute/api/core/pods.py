@@ -17,7 +17,10 @@ __all__ = [
     "ContainerWaiting",
     "Pod",
     "PodCondition",
+    "PodContainer",
+    "PodContainerResources",
     "PodContainerState",
+    "PodSpec",
     "PodStatus",
 ]
 
@@ -70,6 +73,20 @@ class PodStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class PodContainerResources(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    limits: dict[str, str] = {}
+
+
+class PodContainer(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: str = ""
+    resources: PodContainerResources = PodContainerResources()
+
+
+class PodSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    containers: tuple[PodContainer, ...] = ()
+
+
 class Pod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

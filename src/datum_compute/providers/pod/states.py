@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from datum_compute.api import core
+from datum_compute.api import core, quantities
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import ConditionState
 from datum_compute.providers.protocol import (
@@ -74,7 +74,7 @@ def decide_report(pod: core.Pod, port: int | None, now: datetime) -> InstanceRep
     for container in containers:
         recent = _recent_seconds(container, now)
         if recent is not None:
-            crash = failed(compute.REASON_INSTANCE_CRASHING, _describe_crash(container))
+            crash = failed(compute.REASON_INSTANCE_CRASHING, _describe_crash(pod, container))
             return InstanceReport(PROGRAMMED, crash, addresses, recent or None)
     waiting = [each for each in containers if each.state.running is None]
     if waiting or not containers:
@@ -120,23 +120,33 @@ def _recent_seconds(container: core.ContainerStatus, now: datetime) -> float | N
     """For a container that has crashed: 0 while it does not run, else how long its crash still
     counts as recent. None for one that has not, or not recently."""
     state = container.state
-    if state.terminated is not None or (state.waiting and state.waiting.reason == CRASH_LOOP):
+    if state.terminated is None and container.last_state.terminated is None:
+        return 0.0 if state.waiting and state.waiting.reason == CRASH_LOOP else None
+    if state.running is None:
         return 0.0
-    if state.running is None or container.last_state.terminated is None:
-        return None
     left = SETTLE_SECONDS - _up_seconds(container, now)
     return left if left > 0 else None
 
 
-def _describe_crash(container: core.ContainerStatus) -> str:
+def _describe_crash(pod: core.Pod, container: core.ContainerStatus) -> str:
     ended = container.state.terminated or container.last_state.terminated
     times = f", {container.restart_count} restarts so far" if container.restart_count > 1 else ""
     if ended is None:
         return f"container {container.name} ends again and again{times}"
     if ended.reason == OUT_OF_MEMORY:
-        return f"container {container.name} was killed, out of memory (OOMKilled){times}"
+        limit = _memory_limit(pod, container.name)
+        return f"container {container.name} was killed, out of memory (OOMKilled{limit}){times}"
     words = f": {ended.message.strip()}" if ended.message.strip() else ""
     return f"container {container.name} ended with exit code {ended.exit_code}{words}{times}"
+
+
+def _memory_limit(pod: core.Pod, name: str) -> str:
+    """Empty for a container that the cluster has added to the Pod without a limit."""
+    for container in pod.spec.containers:
+        if container.name == name and "memory" in container.resources.limits:
+            mebibytes = float(quantities.parse(container.resources.limits["memory"])) / 2**20
+            return f"; its limit is {mebibytes:g} MiB"
+    return ""
 
 
 def _describe_wait(waiting: list[core.ContainerStatus]) -> str:

@@ -173,7 +173,10 @@ async def test_memory_that_ran_out_is_said_until_the_container_has_settled() -> 
         await cell.create()
         await cell.available()
         cell.cluster.kill((await cell.pod()).metadata.uid, "app")
-        await cell.fails(compute.REASON_INSTANCE_CRASHING, "killed, out of memory (OOMKilled)")
+        await cell.fails(
+            compute.REASON_INSTANCE_CRASHING,
+            "killed, out of memory (OOMKilled; its limit is 2048 MiB)",
+        )
         await cell.available()
 
 

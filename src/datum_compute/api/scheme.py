@@ -16,6 +16,18 @@ class Resource(NamedTuple):
     plural: str
     kind: str
     namespaced: bool = True
+    metadata_only: bool = False
+    """Whether objects are read without their content, which then is not sent or cached."""
+
+    @property
+    def whole(self) -> Resource:
+        """The same kind, read with its content."""
+        return self._replace(metadata_only=False)
+
+    @property
+    def metadata(self) -> Resource:
+        """The same kind, read without its content; nothing can be written by it."""
+        return self._replace(metadata_only=True)
 
     @property
     def api_version(self) -> str:

@@ -280,7 +280,7 @@ class ApiClient:
         content_type: str = "application/json",
         timeout: float | None = None,
     ) -> HttpResponse:
-        headers = {"accept": "application/json"}
+        headers = {"accept": _accepted_form(call)}
         encoded = b""
         if body is not None:
             headers["content-type"] = content_type
@@ -457,6 +457,15 @@ _WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 def _warnings(header: str) -> list[str]:
     return [re.sub(r"\\(.)", r"\1", text) for text in _WARNING.findall(header)]
+
+
+def _accepted_form(call: ClientCall) -> str:
+    """For a kind that is read without its content there is no plain JSON after the form without:
+    an answer with content would be kept in caches that promise to have none."""
+    if not call.resource.metadata_only:
+        return "application/json"
+    kind = "PartialObjectMetadataList" if call.verb == "list" else "PartialObjectMetadata"
+    return f"application/json;as={kind};g=meta.k8s.io;v=v1"
 
 
 def _malformed(call: ClientCall, body: bytes, error: Exception) -> errors.Malformed:

@@ -55,7 +55,7 @@ class Cluster:
             # The task first: a disengaged cluster refuses, and must not keep the cache.
             self._watching.append(self._tasks.start(reflector.run(), name=name))
             self._caches[key] = cache
-            self._by_resource.setdefault(resource, []).append(cache)
+            self._by_resource.setdefault(resource.whole, []).append(cache)
         return cache
 
     def caches(self) -> list[Cache]:

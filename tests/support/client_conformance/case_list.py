@@ -56,6 +56,24 @@ async def items_know_their_kind(world: ConformanceFixture) -> None:
     ]
 
 
+async def a_kind_that_is_read_without_content_has_metadata_alone(
+    world: ConformanceFixture,
+) -> None:
+    body = {"metadata": {"name": "settings", "labels": {"a": "b"}}, "data": {"a": "1"}}
+    made = await world.client.create(core.CONFIG_MAPS, body, world.namespace)
+    without = core.CONFIG_MAPS.metadata
+
+    found = [await world.client.get(without, "settings", world.namespace)]
+    listed = await world.client.list(without, world.namespace, label_selector="a=b")
+    found += listed.items
+    async with world.client.watch(without, world.namespace, label_selector="a=b") as events:
+        found.append((await next_event(events)).object)
+
+    assert [each.metadata.uid for each in found] == [made.metadata.uid] * 3
+    assert [each.metadata.labels for each in found] == [{"a": "b"}] * 3
+    assert not any(each.data or each.extra for each in found)
+
+
 async def a_list_is_not_older_than_the_last_write(world: ConformanceFixture) -> None:
     made = await world.create("one")
     changed = await world.patch("one", {"spec": {"size": 2}})

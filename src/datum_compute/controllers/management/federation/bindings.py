@@ -43,7 +43,7 @@ def is_orphaned(binding: Object) -> bool:
 
 def works_of(hub: Cluster, hub_namespace: str, deployment_name: str) -> list[Object]:
     key = f"{hub_namespace}/{binding_name(deployment_name)}"
-    return hub.cache(karmada.WORKS).by_index(WORKS_BY_BINDING, key)
+    return hub.cache(karmada.WORKS.metadata).by_index(WORKS_BY_BINDING, key)
 
 
 def binding_key_of_work(work: Object) -> list[str]:

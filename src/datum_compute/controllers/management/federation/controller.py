@@ -101,7 +101,7 @@ def federator(
             ),
             Watch(
                 hub,
-                karmada.WORKS,
+                karmada.WORKS.metadata,  # a Work may carry a Secret
                 from_work,
                 predicate=created_or_deleted,
                 indexes={bindings.WORKS_BY_BINDING: bindings.binding_key_of_work},

@@ -165,7 +165,8 @@ async def _has_live_works(hub: Cluster, hub_namespace: str, deployment: Object) 
     for cluster in hub.cache(karmada.CLUSTERS).list():
         if cluster.metadata.labels.get(compute.LABEL_TOPOLOGY_CITY_CODE) != city_of(deployment):
             continue
-        works = await hub.client.list(karmada.WORKS, karmada.execution_namespace(cluster.name))
+        namespace = karmada.execution_namespace(cluster.name)
+        works = await hub.client.list(karmada.WORKS.metadata, namespace)
         wanted = f"{hub_namespace}/{bindings.binding_name(deployment.name)}"
         if any(wanted in bindings.binding_key_of_work(work) for work in works.items):
             return True

@@ -162,7 +162,7 @@ def upstream_labels(project: str = "demo", namespace: str = "default") -> dict[s
     }
 
 
-async def create_policy(hub: ApiClient, namespace: str, city: str) -> None:
+async def create_policy(hub: ApiClient, namespace: str, city: str, **spec: Any) -> None:
     body = build(
         karmada.PROPAGATION_POLICIES,
         f"city-{city.lower()}",
@@ -179,6 +179,7 @@ async def create_policy(hub: ApiClient, namespace: str, city: str) -> None:
                 "clusterAffinity": {"labelSelector": {"matchLabels": {CITY: city}}},
                 "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 1}],
             },
+            **spec,
         },
     )
     await hub.create(karmada.PROPAGATION_POLICIES, body, namespace)
@@ -194,7 +195,8 @@ async def create_interpreter(hub: ApiClient) -> None:
                 "kind": compute.WORKLOAD_DEPLOYMENTS.kind,
             },
             "customizations": {
-                "statusAggregation": {"luaScript": "function AggregateStatus(d, i) return d end"}
+                "statusAggregation": {"luaScript": "function AggregateStatus(d, i) return d end"},
+                "dependencyInterpretation": {"luaScript": "function GetDependencies(d) end"},
             },
         },
     )

@@ -19,6 +19,7 @@ __all__ = [
     "RESOURCE_BINDINGS",
     "RESOURCE_BINDING_CONDITIONS",
     "AggregatedStatusItem",
+    "BindingSnapshot",
     "BoundResource",
     "ResourceBinding",
     "ResourceBindingSpec",
@@ -61,11 +62,21 @@ class TargetCluster(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     replicas: Annotated[int | None, described("Replicas there, for kinds that have them.")] = None
 
 
+class BindingSnapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    namespace: Annotated[str, described("Namespace of the binding.")] = ""
+    name: Annotated[str, described("Name of the binding.", required=True)] = ""
+    clusters: Annotated[tuple[TargetCluster, ...], described("The clusters it targets.")] = ()
+
+
 class ResourceBindingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     resource: Annotated[BoundResource, described("The template.", required=True)] = BoundResource()
     placement: Annotated[PolicyPlacement | None, described("Which clusters are eligible.")] = None
     clusters: Annotated[tuple[TargetCluster, ...], described("The clusters chosen.")] = ()
     propagate_deps: Annotated[bool, described("Whether dependencies follow it.")] = False
+    required_by: Annotated[
+        tuple[BindingSnapshot, ...],
+        described("The bindings whose templates depend on this one, with their clusters."),
+    ] = ()
     scheduler_name: Annotated[str, described("The scheduler that picks the clusters.")] = ""
     conflict_resolution: Annotated[
         str, described("What happens to an object the member already has.")

@@ -22,7 +22,7 @@ def metadata_or_spec_changed(old: Object | None, new: Object | None) -> bool:
 
 
 def content_changed(old: Object | None, new: Object | None) -> bool:
-    """Anything but status and finalizers: spec, labels, annotations, owners, deletion."""
+    """Anything but status and finalizers: spec, data, labels, annotations, owners, deletion."""
     if old is None or new is None:
         return True
     before, now = old.metadata, new.metadata
@@ -33,7 +33,14 @@ def content_changed(old: Object | None, new: Object | None) -> bool:
         or before.labels != now.labels
         or before.annotations != now.annotations
         or before.owner_references != now.owner_references
+        # Kinds with data have no generation.
+        or bytes(old.data) != bytes(new.data)
+        or _other_parts(old) != _other_parts(new)
     )
+
+
+def _other_parts(obj: Object) -> dict[str, bytes]:
+    return {name: bytes(raw) for name, raw in obj.extra.items()}
 
 
 def created(old: Object | None, new: Object | None) -> bool:

@@ -8,6 +8,7 @@ what it keeps of the real system and what it leaves out.
 Downwards: :mod:`.policies` admits a policy; the :mod:`.detector` claims templates and creates
 their bindings; :mod:`.bindings` chooses members and creates :mod:`.works`; :mod:`.execution`
 applies them to the members, each as a :mod:`.manifest`. Status returns through the same three.
+:mod:`.dependencies` lets what a template refers to follow it.
 :mod:`.clusters` tracks the members' health by :mod:`.probe`, :mod:`.namespaces` propagates
 namespaces to all of them, and :mod:`.orphans` deletes objects that arrive after their Work or
 binding was deleted.
@@ -24,6 +25,7 @@ from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.standins.karmada.bindings import binding_controller
 from datum_compute.standins.karmada.clusters import cluster_controller
+from datum_compute.standins.karmada.dependencies import DEPENDENCIES, dependencies_controller
 from datum_compute.standins.karmada.detector import detector_controllers
 from datum_compute.standins.karmada.execution import execution_controller
 from datum_compute.standins.karmada.namespaces import namespace_controller
@@ -48,13 +50,15 @@ def karmada_controllers(
     max_delay: float = MAX_DELAY_SECONDS,
 ) -> list[Controller]:
     """``members`` names its clusters as the hub's Cluster objects are named."""
+    carried = (*kinds, *DEPENDENCIES)
     return [
         cluster_controller(hub, members, kinds, env),
         namespace_controller(hub, env),
         policy_controller(hub, kinds, env),
         *detector_controllers(hub, kinds, env),
-        binding_controller(hub, kinds, env),
-        execution_controller(hub, members, kinds, env, max_delay=max_delay),
+        binding_controller(hub, carried, env),
+        dependencies_controller(hub, kinds, env),
+        execution_controller(hub, members, carried, env, max_delay=max_delay),
     ]
 
 

@@ -4,6 +4,8 @@ In the order of a reconcile: members are chosen (again, when the placement or th
 changed); each gets a Work and members no longer chosen lose theirs; the status of the Works is
 aggregated in the binding's status and, where an interpreter customization exists, in the
 status of the template. A binding that is being deleted deletes its Works and waits for them.
+The binding of a dependency has no placement: its members are those of the bindings in its
+``requiredBy`` (:mod:`.dependencies`).
 
 The real system has a controller for each of these steps. Here one reconcile does them all, so that
 one status write carries what several would.
@@ -82,6 +84,18 @@ def binding_of_template(cluster: str, template: Object) -> Iterable[Request]:
     yield Request(cluster, template.namespace, karmada.binding_name(template.name, template.kind))
 
 
+def is_attached(binding: Object) -> bool:
+    """Whether it is the binding of a dependency, which no policy claims."""
+    return binding.view(karmada.ResourceBinding).spec.placement is None
+
+
+def targets_of(binding: Object) -> list[str]:
+    """The members that get the template: its own, and those of the bindings that require it."""
+    spec = binding.view(karmada.ResourceBinding).spec
+    required = (target for each in spec.required_by for target in each.clusters)
+    return sorted({target.name for target in (*spec.clusters, *required)})
+
+
 class _Bindings:
     def __init__(self, hub: Fleet, kinds: Sequence[Resource], env: Environment) -> None:
         self._hub = hub
@@ -99,7 +113,8 @@ class _Bindings:
         if binding.metadata.deleting:
             await self._finalize(hub, binding)
             return DONE
-        binding = await self._ensure_scheduled(hub, binding)
+        if not is_attached(binding):
+            binding = await self._ensure_scheduled(hub, binding)
         resource, template = self._template_of(hub, binding)
         if resource is None or template is None:
             return DONE  # the template is gone; the binding follows by garbage collection
@@ -160,7 +175,7 @@ class _Bindings:
         return resource, template
 
     async def _ensure_works(self, hub: Cluster, binding: Object, template: Object) -> list[Object]:
-        targets = [one.name for one in binding.view(karmada.ResourceBinding).spec.clusters]
+        targets = targets_of(binding)
         permanent_id = binding.metadata.labels.get(karmada.LABEL_BINDING_ID, "")
         found = {
             names.cluster_of(work.namespace): work
@@ -173,22 +188,24 @@ class _Bindings:
             await works.ensure_work(
                 hub.client, self._env, template, cluster, found.get(cluster), binding=binding
             )
-            for cluster in sorted(targets)
+            for cluster in targets
         ]
 
     async def _report(self, hub: Cluster, binding: Object, items: list[dict[str, Any]]) -> None:
         view = binding.view(karmada.ResourceBinding)
-        changes = [_scheduled(view)]
-        if items:
-            changes.append(_fully_applied(view, items))
+        attached = is_attached(binding)
+        changes = [] if attached else [_scheduled(view)]
+        if items or (attached and not targets_of(binding)):
+            changes.append(_fully_applied(targets_of(binding), items))
         status = status_with(binding, *changes, now=self._env.now(), observed=False)
-        if view.status.scheduler_observed_generation != binding.metadata.generation:
+        observed = view.status.scheduler_observed_generation
+        if not attached and observed != binding.metadata.generation:
             status["schedulerObservedGeneration"] = binding.metadata.generation
             if view.spec.clusters:
                 status["lastScheduledTime"] = wire_time(self._env.now())
         if items:
             status["aggregatedStatus"] = items
-        elif not view.spec.clusters:
+        elif not targets_of(binding):
             status.pop("aggregatedStatus", None)
         await patch.write_status(hub.client, karmada.RESOURCE_BINDINGS, binding, status)
 
@@ -212,13 +229,11 @@ def _scheduled(view: karmada.ResourceBinding) -> ConditionChange:
     return ConditionChange(karmada.CONDITION_SCHEDULED, status, reason, message)
 
 
-def _fully_applied(view: karmada.ResourceBinding, items: list[dict[str, Any]]) -> ConditionChange:
-    missing = {target.name for target in view.spec.clusters} - {
-        item["clusterName"] for item in items if item["applied"]
-    }
-    if missing:
+def _fully_applied(targets: list[str], items: list[dict[str, Any]]) -> ConditionChange:
+    missing = set(targets) - {item["clusterName"] for item in items if item["applied"]}
+    if missing or not targets:
         status, reason = FALSE, karmada.REASON_FULLY_APPLIED_FAILED
-        message = f"not applied in {', '.join(sorted(missing))}"
+        message = f"not applied in {', '.join(sorted(missing)) or 'any member'}"
     else:
         status, reason = TRUE, karmada.REASON_FULLY_APPLIED_SUCCESS
         message = "All works have been successfully applied"

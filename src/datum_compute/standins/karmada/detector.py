@@ -34,6 +34,7 @@ from datum_compute.runtime.writes.patch import Values
 from datum_compute.standins.karmada import names, schedule
 
 PRESERVE = "preserveResourcesOnDeletion"
+PROPAGATE_DEPS = "propagateDeps"
 
 
 def detector_controllers(
@@ -124,7 +125,8 @@ class Detector:
                 hub.client, karmada.RESOURCE_BINDINGS, binding, template, controller=True
             )
         current = patch.values(binding.spec)
-        kept = {key: value for key, value in current.items() if key != PRESERVE}
+        flags = (PRESERVE, PROPAGATE_DEPS)
+        kept = {key: value for key, value in current.items() if key not in flags}
         await patch.ensure_metadata(
             hub.client,
             karmada.RESOURCE_BINDINGS,
@@ -177,8 +179,9 @@ def _binding_spec(template: Object, policy: Object) -> Values:
         "schedulerName": spec.get("schedulerName", "default-scheduler"),
         "conflictResolution": spec.get("conflictResolution", "Abort"),
     }
-    if spec.get(PRESERVE):
-        wanted[PRESERVE] = True
+    for flag in (PRESERVE, PROPAGATE_DEPS):
+        if spec.get(flag):
+            wanted[flag] = True
     return wanted
 
 

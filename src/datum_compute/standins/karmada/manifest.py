@@ -13,13 +13,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from datum_compute.api import karmada
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
-from datum_compute.runtime.writes.patch import Values, difference, values
+from datum_compute.runtime.writes.patch import Values, difference
 from datum_compute.standins.karmada import names
 
-CONTENT = ("spec", "data")
+CONTENT = ("spec", "data", "binaryData", "type")
 """The parts of an object besides metadata and status."""
 
 _MARKS = frozenset(
@@ -86,7 +88,7 @@ def build_manifest(template: Object, origin: Origin) -> Values:
     if template.kind == NAMESPACES.kind:
         return manifest  # its spec is the server's bookkeeping
     for part in CONTENT:
-        if content := values(getattr(template, part)):
+        if content := _content(template, part):
             manifest[part] = content
     return manifest
 
@@ -123,12 +125,21 @@ def decide_change(member: Object, manifest: Mapping[str, Any]) -> Values:
             change["metadata"]["labels"] = labels
         if annotations:
             change["metadata"]["annotations"] = annotations
-    for part in CONTENT:
-        if part in manifest:
-            content = difference(values(getattr(member, part)), manifest[part])
-            if content:
-                change[part] = content
-    return change
+    current = {part: content for part in CONTENT if (content := _content(member, part))}
+    if manifest["kind"] == NAMESPACES.kind:
+        return change
+    wanted = {part: manifest[part] for part in CONTENT if part in manifest}
+    return change | _without_server_fields(difference(current, wanted))
+
+
+def _without_server_fields(change: Values) -> Values:
+    """The default type of a Secret is the server's."""
+    return {part: content for part, content in change.items() if (part, content) != ("type", None)}
+
+
+def _content(obj: Object, part: str) -> Any:
+    raw = getattr(obj, part) if part in ("spec", "data") else obj.extra.get(part)
+    return msgspec.json.decode(raw) if raw else None
 
 
 def is_drift(change: Values) -> bool:

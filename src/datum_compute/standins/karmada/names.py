@@ -34,6 +34,12 @@ def work_name(kind: str, name: str, namespace: str) -> str:
     return f"{name.replace(':', '.')}-{_safe(str(_fnv1a(identity.encode())))}"
 
 
+def depended_by_label(namespace: str, name: str) -> str:
+    """The label on the binding of a dependency that names this dependent binding."""
+    hashed = _safe(str(_fnv1a(f"{namespace}/{name}".encode())))
+    return f"{karmada.LABEL_DEPENDED_BY_PREFIX}{hashed}"
+
+
 def _fnv1a(data: bytes) -> int:
     value = 0x811C9DC5
     for byte in data:

@@ -21,6 +21,8 @@ from tests.support.federation.crashes import Crash, Scenario, ScenarioRunner
 
 QUICK = {
     "deploy": (5, 30, 70),
+    "deploy_with_data": (6, 8, 12, 20),
+    "destroy_with_data": (10, 20),
     "create_project": (3,),
     "deploy_alone": (20,),
 }

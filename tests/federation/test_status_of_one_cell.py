@@ -14,6 +14,7 @@ from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.assembly.local import bootstrap
 from datum_compute.assembly.local.state import LocalSettings
+from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes import patch
 from datum_compute.testing.expectations import eventually
 from datum_compute.testing.server import embedded_server
@@ -72,8 +73,21 @@ async def test_lesson_24_the_shipped_interpreter_equals_that_of_the_local_hub() 
     assert shipped["spec"] == patch.values(found.spec)
 
 
+async def test_an_interpreter_of_an_earlier_version_is_brought_up_to_date() -> None:
+    async with embedded_server() as embedded:
+        hub = embedded.client("hub")
+        await bootstrap.ensure_hub(hub, LocalSettings())
+        [wanted] = (await hub.list(karmada.INTERPRETER_CUSTOMIZATIONS)).items
+        body = merge({"spec": {"customizations": {"dependencyInterpretation": None}}})
+        await hub.patch(karmada.INTERPRETER_CUSTOMIZATIONS, wanted.name, body)
+        await bootstrap.ensure_hub(hub, LocalSettings())
+        found = await hub.get(karmada.INTERPRETER_CUSTOMIZATIONS, wanted.name)
+
+    assert patch.values(found.spec) == patch.values(wanted.spec)
+
+
 async def test_the_shipped_interpreter_leaves_the_reading_of_a_cells_status_to_karmada() -> None:
     """A script for it returns nil before the first status, which Karmada logs and retries."""
     [shipped] = yaml.safe_load_all((FEDERATION / "status-interpreter.yaml").read_text())
 
-    assert list(shipped["spec"]["customizations"]) == ["statusAggregation"]
+    assert "statusReflection" not in shipped["spec"]["customizations"]

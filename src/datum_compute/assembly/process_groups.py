@@ -10,6 +10,7 @@ from datum_compute.controllers.cell.instance import instance_controller
 from datum_compute.controllers.cell.workload_deployment import workload_deployment_controller
 from datum_compute.controllers.management.federation import federator, policy_cleanup_controller
 from datum_compute.controllers.management.projection import projector
+from datum_compute.controllers.management.referenced_data import referenced_data_controller
 from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.env import Environment
 from datum_compute.fleets.cell_projects import CellProjectFleet
@@ -30,6 +31,7 @@ def add_management(
         manager.add(
             federator(projects, hub, env, metrics=metrics),
             policy_cleanup_controller(hub),
+            referenced_data_controller(projects, hub, env, metrics=metrics),
             projector(projects, hub, env, metrics=metrics),
         )
 

@@ -19,6 +19,7 @@ WORKLOADS = Resource(
     plural="workloads",
     kind="Workload",
     namespaced=True,
+    metadata_only=False,
 )
 WORKLOAD_DEPLOYMENTS = Resource(
     group="compute.datumapis.com",
@@ -26,6 +27,7 @@ WORKLOAD_DEPLOYMENTS = Resource(
     plural="workloaddeployments",
     kind="WorkloadDeployment",
     namespaced=True,
+    metadata_only=False,
 )
 INSTANCES = Resource(
     group="compute.datumapis.com",
@@ -33,6 +35,7 @@ INSTANCES = Resource(
     plural="instances",
     kind="Instance",
     namespaced=True,
+    metadata_only=False,
 )
 LOCATION_BINDINGS = Resource(
     group="networking.datumapis.com",
@@ -40,6 +43,7 @@ LOCATION_BINDINGS = Resource(
     plural="locationbindings",
     kind="LocationBinding",
     namespaced=False,
+    metadata_only=False,
 )
 ALLOWANCE_BUCKETS = Resource(
     group="quota.miloapis.com",
@@ -47,6 +51,7 @@ ALLOWANCE_BUCKETS = Resource(
     plural="allowancebuckets",
     kind="AllowanceBucket",
     namespaced=True,
+    metadata_only=False,
 )
 SERVICE_ENTITLEMENTS = Resource(
     group="services.miloapis.com",
@@ -54,6 +59,7 @@ SERVICE_ENTITLEMENTS = Resource(
     plural="serviceentitlements",
     kind="ServiceEntitlement",
     namespaced=False,
+    metadata_only=False,
 )
 PROJECTS = Resource(
     group="resourcemanager.miloapis.com",
@@ -61,6 +67,7 @@ PROJECTS = Resource(
     plural="projects",
     kind="Project",
     namespaced=False,
+    metadata_only=False,
 )
 CONFIG_MAPS = Resource(
     group="",
@@ -68,6 +75,7 @@ CONFIG_MAPS = Resource(
     plural="configmaps",
     kind="ConfigMap",
     namespaced=True,
+    metadata_only=False,
 )
 EVENTS = Resource(
     group="",
@@ -75,4 +83,5 @@ EVENTS = Resource(
     plural="events",
     kind="Event",
     namespaced=True,
+    metadata_only=False,
 )

@@ -1,49 +1,279 @@
-"""Data of ConfigMaps and Secrets that an Instance needs.
+"""Data of ConfigMaps and Secrets that Instances need, and how it reaches their cell.
 
-It is not propagated to cells, so an Instance that needs it reports that instead of starting
-with a part of its configuration missing. Optional references may be missing.
+A template names objects of its project. Management reads them (:class:`SourceFact`), and
+:func:`decide_delivery` says which are copied to the hub, which the cell is to expect, and what is
+wrong. In the cell :func:`decide_data_condition` says whether what was expected is there. Objects
+are named by *entries*, ``ConfigMap/settings``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+import binascii
+import json
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import FALSE, TRUE, ConditionState
+
+CONFIG_MAP, SECRET = "ConfigMap", "Secret"
+KINDS = (CONFIG_MAP, SECRET)
+
+LARGEST_SOURCE = 256 * 1024
+"""Bytes of keys and values of one object that are delivered."""
+LARGEST_DELIVERY = 1024 * 1024
+"""Bytes of all objects that one deployment names."""
+
+ERRORS = (
+    compute.REASON_SOURCE_UNAUTHORIZED,
+    compute.REASON_SOURCE_TOO_LARGE,
+    compute.REASON_SOURCE_NOT_FOUND,
+)
+"""What can be wrong with an object; of several the first is the reason."""
 
 
-def describe_undelivered_data(spec: compute.InstanceSpec) -> str:
-    """A message that names what is missing; empty when nothing is."""
-    needed = list(dict.fromkeys(_needed(spec)))
-    if not needed:
-        return ""
-    return f"data of {', '.join(needed)} is not delivered to cells yet"
+class Reference(NamedTuple):
+    kind: str
+    name: str
+    optional: bool = False
+    """Whether Instances start without the object."""
+
+    @property
+    def entry(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+    def __str__(self) -> str:
+        return f'{self.kind} "{self.name}"'
 
 
-def _needed(spec: compute.InstanceSpec) -> Iterator[str]:
+class KeyReference(NamedTuple):
+    """One key of an object, or with an empty key the object as a whole."""
+
+    reference: Reference
+    key: str
+    use: str
+    """Where the data goes: a variable, a volume, the pull of images."""
+
+
+def key_references(spec: compute.InstanceSpec) -> Iterator[KeyReference]:
+    """Every mention of a ConfigMap or Secret, in the order of the spec."""
     for volume in spec.volumes:
-        if volume.config_map is not None and not volume.config_map.optional:
-            yield _config_map(volume.config_map.name)
-        if volume.secret is not None and not volume.secret.optional:
-            yield _secret(volume.secret.secret_name)
+        use = f"volume {volume.name}"
+        if volume.config_map is not None:
+            found = Reference(CONFIG_MAP, volume.config_map.name, volume.config_map.optional)
+            yield KeyReference(found, "", use)
+        if volume.secret is not None:
+            found = Reference(SECRET, volume.secret.secret_name, volume.secret.optional)
+            yield KeyReference(found, "", use)
     sandbox = spec.runtime.sandbox
     if sandbox is None:
         return
     for container in sandbox.containers:
-        for variable in container.env:
-            source = variable.value_from
-            if source is None:
-                continue
-            if source.config_map_key_ref is not None and not source.config_map_key_ref.optional:
-                yield _config_map(source.config_map_key_ref.name)
-            if source.secret_key_ref is not None and not source.secret_key_ref.optional:
-                yield _secret(source.secret_key_ref.name)
-    for reference in sandbox.image_pull_secrets:
-        yield _secret(reference.name)
+        yield from _of_container(container)
+    for pull_secret in sandbox.image_pull_secrets:
+        yield KeyReference(Reference(SECRET, pull_secret.name), "", "image pulls")
 
 
-def _config_map(name: str) -> str:
-    return f'ConfigMap "{name}"'
+def _of_container(container: compute.Container) -> Iterator[KeyReference]:
+    for each in container.env_from:
+        use = f"variables of container {container.name}"
+        for kind, ref in ((CONFIG_MAP, each.config_map_ref), (SECRET, each.secret_ref)):
+            if ref is not None:
+                yield KeyReference(Reference(kind, ref.name, ref.optional), "", use)
+    for variable in container.env:
+        source, use = variable.value_from, f"variable {variable.name}"
+        if source is None:
+            continue
+        for kind, key in (
+            (CONFIG_MAP, source.config_map_key_ref),
+            (SECRET, source.secret_key_ref),
+        ):
+            if key is not None:
+                yield KeyReference(Reference(kind, key.name, key.optional), key.key, use)
 
 
-def _secret(name: str) -> str:
-    return f'Secret "{name}"'
+def references_of(spec: compute.InstanceSpec) -> tuple[Reference, ...]:
+    """The objects a spec names, by entry. One is optional where every mention of it is."""
+    optional: dict[tuple[str, str], bool] = {}
+    for each in key_references(spec):
+        kind, name, may_be_missing = each.reference
+        if name:
+            optional[kind, name] = optional.get((kind, name), True) and may_be_missing
+    return tuple(Reference(*key, optional[key]) for key in sorted(optional))
+
+
+def describe_missing_keys(spec: compute.InstanceSpec, keys: Mapping[str, Container[str]]) -> str:
+    """What an Instance cannot start without, of the objects with these keys, by entry; empty when
+    nothing is missing."""
+    missing = []
+    for reference, key, use in key_references(spec):
+        present = keys.get(reference.entry)
+        if reference.optional or (present is not None and (not key or key in present)):
+            continue
+        what = f"{reference} has no key {key!r}" if present is not None else f"no {reference}"
+        missing.append(f"{what} for {use}")
+    return "; ".join(dict.fromkeys(missing))
+
+
+def describe_required(spec: compute.InstanceSpec) -> str:
+    """The objects that an Instance cannot start without."""
+    return ", ".join(str(each) for each in references_of(spec) if not each.optional)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFact:
+    """What management has found of an object in the project."""
+
+    size: int = 0
+    error: str = ""
+    """A reason of :data:`ERRORS`; empty where it was read."""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DataError:
+    reason: str
+    message: str
+
+    def to_text(self) -> str:
+        return json.dumps({"reason": self.reason, "message": self.message})
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    copied: tuple[str, ...]
+    """Entries whose companion gets the present content of its source."""
+    expected: tuple[str, ...]
+    """Entries that the cell is to have. The companion of any other is not kept for this
+    deployment."""
+    error: DataError | None
+
+
+def decide_delivery(
+    references: Iterable[Reference],
+    facts: Mapping[str, SourceFact],
+    *,
+    kept: Iterable[str] = (),
+    has_old: bool = False,
+) -> Delivery:
+    """What a deployment's cell gets. ``kept`` are the entries whose companions it uses now: they
+    stay while ``has_old``, since an Instance of an older template that restarts needs them. The
+    companion of a source that is deleted, too large or not readable stays too, as it was."""
+    copied, expected, errors = [], [], []
+    total = 0
+    for reference in references:
+        fact = facts[reference.entry]
+        if fact.error == compute.REASON_SOURCE_NOT_FOUND and reference.optional:
+            continue
+        expected.append(reference.entry)
+        error = (
+            DataError(fact.error, fact.message)
+            if fact.error
+            else _size_error(reference, fact.size, total)
+        )
+        if error is not None:
+            errors.append(error)
+            continue
+        total += fact.size
+        copied.append(reference.entry)
+    if has_old:
+        expected += [entry for entry in kept if entry not in expected]
+    reason = next((each for each in ERRORS if each in {error.reason for error in errors}), "")
+    message = "; ".join(error.message for error in errors)
+    return Delivery(
+        tuple(copied), tuple(sorted(expected)), DataError(reason, message) if errors else None
+    )
+
+
+def _size_error(reference: Reference, size: int, total: int) -> DataError | None:
+    if size > LARGEST_SOURCE:
+        text = f"{reference} holds {_kib(size)}, and at most {_kib(LARGEST_SOURCE)} are delivered"
+    elif total + size > LARGEST_DELIVERY:
+        text = (
+            f"with {reference} the deployment names {_kib(total + size)} of data, and at most"
+            f" {_kib(LARGEST_DELIVERY)} are delivered"
+        )
+    else:
+        return None
+    return DataError(compute.REASON_SOURCE_TOO_LARGE, text)
+
+
+def _kib(size: int) -> str:
+    return f"{-(-size // 1024)} KiB"
+
+
+def size_of(data: Mapping[str, object], encoded: Mapping[str, object]) -> int:
+    """Bytes of keys and values; values of ``encoded`` are in base64."""
+    plain = sum(len(key.encode()) + len(str(value).encode()) for key, value in data.items())
+    return plain + sum(len(key.encode()) + _decoded_size(value) for key, value in encoded.items())
+
+
+def _decoded_size(value: object) -> int:
+    try:
+        return len(base64.b64decode(str(value)))
+    except (binascii.Error, ValueError):
+        return len(str(value))
+
+
+def entries_to_text(entries: Iterable[str]) -> str:
+    return json.dumps(sorted(entries), separators=(",", ":"))
+
+
+def parse_entries(text: str | None) -> tuple[str, ...] | None:
+    """The texts of a JSON list; None where there is no such list."""
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        return None
+    if not isinstance(found, list):
+        return None
+    return tuple(each for each in found if isinstance(each, str))
+
+
+def decide_data_condition(
+    references: Iterable[Reference],
+    annotations: Mapping[str, str],
+    present: Container[str],
+) -> ConditionState | None:
+    """Whether the cell has what a template names; None where it names nothing. ``annotations``
+    are those of its deployment, and ``present`` the entries that the cell has."""
+    references = tuple(references)
+    if not references:
+        return None
+    if error := _parse_error(annotations.get(compute.ANNOTATION_REFERENCED_DATA_ERROR)):
+        return _not_ready(error.reason, error.message)
+    expected = parse_entries(annotations.get(compute.ANNOTATION_EXPECTED_REFERENCED_DATA))
+    if expected is None or any(
+        each.entry not in expected for each in references if not each.optional
+    ):
+        # Also where the list is of an older template.
+        listed = ", ".join(map(str, references))
+        return _not_ready(compute.REASON_RESOLVING, f"{listed} are being read in the project")
+    missing = [each for each in references if each.entry in expected and each.entry not in present]
+    if missing:
+        listed = ", ".join(map(str, missing))
+        return _not_ready(compute.REASON_AWAITING_PROPAGATION, f"{listed} not in the cell yet")
+    return _READY
+
+
+_READY = ConditionState(TRUE, compute.REASON_DATA_READY, "The data that the template names is here")
+
+
+def _not_ready(reason: str, message: str) -> ConditionState:
+    return ConditionState(FALSE, reason, message)
+
+
+def not_found(missing: Iterable[Reference]) -> str:
+    return f"{', '.join(map(str, missing))} not found in the project"
+
+
+def _parse_error(text: str | None) -> DataError | None:
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        return None
+    if not isinstance(found, dict) or found.get("reason") not in ERRORS:
+        return None
+    return DataError(found["reason"], str(found.get("message") or ""))

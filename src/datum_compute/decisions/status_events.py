@@ -48,7 +48,7 @@ def decide_instance_events(before: Conditions, after: Conditions) -> tuple[Event
             events.append(EventContent(NORMAL, ready.reason, ready.message))
         elif _warns(ready) and ready.reason not in reasons.GATE_REASONS:
             events.append(_warning(ready))
-    return tuple(events)
+    return tuple(dict.fromkeys(events))
 
 
 def decide_no_budget_event(
@@ -77,6 +77,7 @@ def decide_deployment_events(
         compute.CONDITION_CELL_REACHABLE,
         compute.CONDITION_REPLICAS_READY,
         compute.CONDITION_AVAILABLE,
+        compute.CONDITION_REFERENCED_DATA_READY,
         compute.CONDITION_REMOVED,
         compute.CONDITION_FOUND_ON_HUB,
     ):

@@ -25,6 +25,7 @@ from datum_compute.env import Environment
 from datum_compute.providers import errors
 from datum_compute.providers.protocol import (
     Addresses,
+    DataMounter,
     InstanceReport,
     InstanceTarget,
     Provider,
@@ -65,8 +66,10 @@ class InstanceRunner:
         return result
 
     async def _ensure(self, target: InstanceTarget) -> tuple[InstanceReport, Result]:
-        if missing := references.describe_undelivered_data(target.instance.spec):
-            state = failed(compute.REASON_CONFIGURATION_ERROR, missing)
+        needed = references.describe_required(target.instance.spec)
+        if needed and not isinstance(self._provider, DataMounter):
+            text = f"the {self._provider.name} runtime cannot mount {needed} yet"
+            state = failed(compute.REASON_CONFIGURATION_ERROR, text)
             return InstanceReport(state, state), DONE
         try:
             report = await self._provider.ensure(target)

@@ -1,4 +1,4 @@
-"""The cities and networks a project may use, read live from its plane.
+"""The cities and networks a project may use, and what a user may read, asked live of its plane.
 
 A stale cache could refuse a city that was bound a moment ago, and Workloads are written rarely.
 A project that does not answer in time leaves the review undecided, and an undecided review is
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from datum_compute.api import conditions, core
 from datum_compute.api.core import UserInfo
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.decisions.admission import Needs, Offer
@@ -58,7 +59,7 @@ class OfferReader:
     async def offer(self, user: UserInfo, namespace: str, needs: Needs) -> Offer:
         """The part of the offer in ``needs``; the rest is not read. Raises
         :class:`OfferUnavailable` and :class:`NoProject`."""
-        if not needs.cities and not needs.networks:
+        if not needs.cities and not needs.networks and not needs.data:
             return Offer(None)
         project = self._single or named_project(user)
         client = self._client_of(project)
@@ -70,6 +71,7 @@ class OfferReader:
                     cities=await _cities(client) if needs.cities else None,
                     networks=await _existing(client, namespace, needs.networks),
                     denied=await _denied(client, user, namespace, needs.networks),
+                    denied_data=await _denied_data(client, user, namespace, needs.data),
                 )
         except TimeoutError as error:
             raise OfferUnavailable(f'project "{project}" did not answer in time') from error
@@ -112,17 +114,40 @@ async def _denied(
 ) -> frozenset[str]:
     denied = set()
     for name in names:
-        review = await project_client.create(
-            core.SUBJECT_ACCESS_REVIEWS, _access_review(user, namespace, name)
-        )
-        if not review.view(core.SubjectAccessReview).status.allowed:
+        if not await _is_allowed(project_client, user, "use", networking.NETWORKS, namespace, name):
             denied.add(name)
     return frozenset(denied)
 
 
-def _access_review(user: UserInfo, namespace: str, network: str) -> dict[str, object]:
-    """Whether this user may use the network. With all extras: an authorizer may need them to
-    find the project's rules."""
+async def _denied_data(
+    project_client: Client, user: UserInfo, namespace: str, data: tuple[tuple[str, str], ...]
+) -> frozenset[tuple[str, str]]:
+    denied = set()
+    for kind, name in data:
+        resource = next(each for each in (core.CONFIG_MAPS, core.SECRETS) if each.kind == kind)
+        if not await _is_allowed(project_client, user, "get", resource, namespace, name):
+            denied.add((kind, name))
+    return frozenset(denied)
+
+
+async def _is_allowed(
+    project_client: Client,
+    user: UserInfo,
+    verb: str,
+    resource: Resource,
+    namespace: str,
+    name: str,
+) -> bool:
+    body = _access_review(user, verb, resource, namespace, name)
+    review = await project_client.create(core.SUBJECT_ACCESS_REVIEWS, body)
+    return review.view(core.SubjectAccessReview).status.allowed
+
+
+def _access_review(
+    user: UserInfo, verb: str, resource: Resource, namespace: str, name: str
+) -> dict[str, object]:
+    """Whether this user may do that. With all extras: an authorizer may need them to find the
+    project's rules."""
     return {
         "spec": {
             "user": user.username,
@@ -130,12 +155,12 @@ def _access_review(user: UserInfo, namespace: str, network: str) -> dict[str, ob
             "groups": list(user.groups),
             "extra": {key: list(values) for key, values in user.extra.items()},
             "resourceAttributes": {
-                "verb": "use",
-                "group": networking.NETWORKS.group,
-                "version": networking.NETWORKS.version,
-                "resource": networking.NETWORKS.plural,
+                "verb": verb,
+                "group": resource.group,
+                "version": resource.version,
+                "resource": resource.plural,
                 "namespace": namespace,
-                "name": network,
+                "name": name,
             },
         }
     }

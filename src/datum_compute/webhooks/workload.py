@@ -2,8 +2,8 @@
 
 :meth:`WorkloadReviews.mutate` sets defaults; :meth:`WorkloadReviews.validate` decides. Both
 take and return a review as JSON values and have no side effects, so a dry run is answered like
-any other. Nothing is read for a write that adds no city and no network, so controllers can
-write finalizers while a project is unreachable.
+any other. Nothing is read for a write that adds no city and no network and changes nothing that
+runs, so controllers can write finalizers while a project is unreachable.
 """
 
 from __future__ import annotations

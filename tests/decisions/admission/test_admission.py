@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,7 +110,6 @@ AUTOSCALING = (
     'autoscaling is not active: maxReplicas and metrics of placement "default" have no effect,'
     " and minReplicas instances run in each city"
 )
-UNDELIVERED = "is not delivered to cells yet: instances that need it will report ConfigurationError"
 
 
 @pytest.mark.parametrize(
@@ -121,33 +121,59 @@ def test_autoscaling_is_accepted_with_a_warning(changes: dict[str, Any]) -> None
     assert warnings(with_changes(CONTAINER, changes)) == [AUTOSCALING]
 
 
-def test_referenced_data_is_accepted_with_a_warning_for_each_kind() -> None:
-    workload = with_changes(
-        CONTAINER,
-        {
-            "VOLUME": {"name": "scratch", "configMap": {"name": "settings"}},
-            "APP.env": [
-                {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}},
-                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "tokens", "key": "b"}}},
-            ],
-            "RUNTIME.sandbox.imagePullSecrets": [{"name": "registry"}],
-        },
-    )
+NAMING_DATA = with_changes(
+    CONTAINER,
+    {
+        "APP.env": [
+            {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}},
+            {"name": "B", "valueFrom": {"secretKeyRef": {"name": "tokens", "key": "b"}}},
+        ],
+        "APP.envFrom": [{"prefix": "C_", "secretRef": {"name": "more"}}],
+        "TEMPLATE.runtime.sandbox.imagePullSecrets": [{"name": "registry"}],
+    },
+)
+NAMED = (
+    ("ConfigMap", "settings"),
+    ("Secret", "more"),
+    ("Secret", "registry"),
+    ("Secret", "tokens"),
+)
 
-    assert warnings(workload) == [
-        f'data of ConfigMap "settings" {UNDELIVERED}',
-        f'data of Secret "tokens", "registry" {UNDELIVERED}',
+
+def test_the_author_must_be_allowed_to_read_every_object_that_the_template_names() -> None:
+    assert decide_needs(NAMING_DATA).data == NAMED
+
+    denied = frozenset({("Secret", "tokens"), ("Secret", "more"), ("Secret", "other")})
+    offer = replace(OFFER, denied_data=denied)
+
+    assert errors(NAMING_DATA, offer=offer) == [
+        "spec.template.spec.runtime.sandbox.containers[0].env[1].valueFrom.secretKeyRef.name:"
+        ' Forbidden: permission to read Secret "tokens" was denied',
+        "spec.template.spec.runtime.sandbox.containers[0].envFrom[0].secretRef.name:"
+        ' Forbidden: permission to read Secret "more" was denied',
     ]
+
+
+def test_who_changes_what_runs_must_be_allowed_to_read_what_was_named_before() -> None:
+    other_image = with_changes(NAMING_DATA, {"APP.image": "acme/printer:1"})
+    offer = replace(OFFER, denied_data=frozenset({("Secret", "tokens")}))
+
+    assert decide_needs(other_image, NAMING_DATA).data == NAMED
+    assert len(errors(other_image, offer=offer, old=NAMING_DATA)) == 1
+
+
+def test_a_write_that_changes_nothing_that_runs_needs_no_right_to_read() -> None:
+    scaled = with_changes(NAMING_DATA, {"SCALE.minReplicas": 3})
+
+    assert decide_needs(scaled, NAMING_DATA).data == ()
 
 
 def test_a_warning_names_few_and_counts_the_rest() -> None:
-    variables = [
-        {"name": f"V{i}", "valueFrom": {"secretKeyRef": {"name": f"s{i}", "key": "k"}}}
-        for i in range(5)
-    ]
+    interfaces = [{"network": {"name": f"n{i}"}} for i in range(5)]
 
-    assert warnings(with_changes(CONTAINER, {"APP.env": variables})) == [
-        f'data of Secret "s0", "s1", "s2" and 2 more {UNDELIVERED}'
+    assert warnings(with_changes(CONTAINER, {"TEMPLATE.networkInterfaces": interfaces})) == [
+        'network "n0", "n1", "n2" and 2 more does not exist in the workload\'s namespace:'
+        " nothing starts until it does"
     ]
 
 

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.protocol import merge
@@ -215,6 +216,28 @@ def configuration_error(here: CliSession) -> Iterator[str]:
     yield from deployed_from_file(here, manifest("api", start_seconds="soon"))
     here.wait_until(100)
     yield from show_everything(here, "api", "api-default-dfw-0")
+
+
+def missing_data(here: CliSession) -> Iterator[str]:
+    """A Secret that does not exist; it is created, and everything starts."""
+    here.wait_until(10)
+    body = manifest("api")
+    [container] = body["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"]
+    container["envFrom"] = [{"secretRef": {"name": "keys"}}]
+    yield from deployed_from_file(here, body, " --timeout 60s")
+    here.wait_until(150)
+    yield from run_commands(
+        here,
+        "status api",
+        "instances",
+        "why api",
+        "why api-default-dfw-0",
+        "instances describe api-default-dfw-0",
+    )
+    secret = {"metadata": {"name": "keys"}, "data": {"token": "eA=="}}
+    here.act(here.client().create(core.SECRETS, secret, "default"))
+    here.wait_until(200)
+    yield from run_commands(here, "status api")
 
 
 def slow_to_start(here: CliSession) -> Iterator[str]:
@@ -465,6 +488,7 @@ SCENES: dict[str, ReadScene] = {
     "image-unavailable": ReadScene(image_unavailable),
     "crashing": ReadScene(crashing),
     "configuration-error": ReadScene(configuration_error),
+    "missing-data": ReadScene(missing_data),
     "slow-to-start": ReadScene(slow_to_start),
     "asleep": ReadScene(asleep),
     "network-not-ready": ReadScene(network_not_ready),

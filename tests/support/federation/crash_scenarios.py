@@ -318,6 +318,56 @@ async def destroy_alone(on: Stage) -> None:
     await gone(on.cell(), compute.WORKLOADS, "web", HOME)
 
 
+NAMING = replace(WEB, minimum=1, data=("ConfigMap/settings", "Secret/keys"))
+SOURCES = ((core.CONFIG_MAPS, "settings"), (core.SECRETS, "keys"))
+
+
+async def with_sources(on: Stage) -> None:
+    for resource, name in SOURCES:
+        await made(
+            on.project, resource, {"metadata": {"name": name}, "data": {"a": "eA=="}}, NAMESPACE
+        )
+
+
+async def deploy_with_data(on: Stage) -> None:
+    """Two deployments that share one companion."""
+    await create(on, replace(NAMING, cities=("DFW", "LHR")))
+
+
+async def deployed_with_data(on: Stage) -> None:
+    await with_sources(on)
+    await deploy_with_data(on)
+
+
+async def change_the_data(on: Stage) -> None:
+    for resource, name in SOURCES:
+        await on.project.patch(resource, name, merge({"data": {"b": "eQ=="}}), NAMESPACE)
+
+
+async def name_other_data(on: Stage) -> None:
+    await change(on, replace(NAMING, cities=("DFW", "LHR"), data=("ConfigMap/settings",)))
+
+
+async def name_no_data(on: Stage) -> None:
+    await change(on, replace(NAMING, cities=("DFW", "LHR"), data=()))
+
+
+async def destroy_with_data(on: Stage) -> None:
+    await gone(on.project, compute.WORKLOADS, "web", NAMESPACE)
+
+
+async def replace_the_data(on: Stage) -> None:
+    """Deleted in use, and created again."""
+    for resource, name in SOURCES:
+        await gone(on.project, resource, name, NAMESPACE)
+    await asyncio.sleep(2)
+    await with_sources(on)
+
+
+async def lose_a_companion(on: Stage) -> None:
+    await gone(on.hub, core.SECRETS, "keys", on.hub_namespace)
+
+
 SCENARIOS = [
     Scenario(deploy),
     Scenario(scale_up, deployed),
@@ -343,6 +393,13 @@ SCENARIOS = [
     Scenario(leave_a_shared_policy, deployed_two),
     Scenario(withdraw_a_city, deployed),
     Scenario(offer_a_city, wanted_where_nothing_is_offered),
+    Scenario(deploy_with_data, with_sources),
+    Scenario(change_the_data, deployed_with_data),
+    Scenario(name_other_data, deployed_with_data),
+    Scenario(name_no_data, deployed_with_data),
+    Scenario(destroy_with_data, deployed_with_data),
+    Scenario(replace_the_data, deployed_with_data),
+    Scenario(lose_a_companion, deployed_with_data),
     Scenario(create_project),
     Scenario(close_a_project, deployed_in_a_project, keeps_quota=False),
     Scenario(deploy_alone, at_home, mode=SINGLE_CLUSTER),

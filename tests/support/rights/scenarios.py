@@ -23,6 +23,7 @@ from datum_compute.client.protocol import Client, merge
 from datum_compute.providers.simulated.behaviour import FAIL
 from datum_compute.testing.calls import RecordedCall
 from datum_compute.testing.expectations import eventually
+from tests.support.federation.data import KEYS, SETTINGS, create_sources, named
 from tests.support.federation.lifecycle import Lifecycle
 from tests.support.federation.stage import NAMESPACE, Stage, stage
 from tests.support.simulation.damage import damage, stored_objects
@@ -287,6 +288,29 @@ async def a_deployment_unknown_to_the_hub(on: Stage) -> None:
     await asyncio.sleep(900)
 
 
+async def named_data(on: Stage) -> None:
+    """Shared by two workloads, changed, deleted, created again, and its copies changed by hand."""
+    await create_sources(on)
+    for name in ("web", "api"):
+        await on.project.create(compute.WORKLOADS, named(name), NAMESPACE)
+    await asyncio.sleep(60)
+    for resource, name in ((core.CONFIG_MAPS, SETTINGS), (core.SECRETS, KEYS)):
+        for client, where in (
+            (on.hub, on.hub_namespace),
+            (on.cell(), on.hub_namespace),
+            (on.project, NAMESPACE),
+        ):
+            await client.patch(resource, name, merge({"data": {"other": "eA=="}}), where)
+            await asyncio.sleep(30)
+            await client.delete(resource, name, where)
+            await asyncio.sleep(30)
+    await create_sources(on)
+    await asyncio.sleep(60)
+    for name in ("web", "api"):
+        await on.project.delete(compute.WORKLOADS, name, NAMESPACE)
+        await asyncio.sleep(60)
+
+
 SCENARIOS = [
     RecordedScenario(the_whole_lifecycle),
     RecordedScenario(a_deleted_project),
@@ -300,4 +324,5 @@ SCENARIOS = [
     RecordedScenario(locations_and_networks_added_and_removed),
     RecordedScenario(an_unreadable_deployment),
     RecordedScenario(a_deployment_unknown_to_the_hub),
+    RecordedScenario(named_data),
 ]

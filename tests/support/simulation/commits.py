@@ -22,11 +22,13 @@ KINDS = frozenset(
     {
         "allowancebuckets",
         "clusters",
+        "configmaps",
         "instances",
         "namespaces",
         "propagationpolicies",
         "resourcebindings",
         "resourceclaims",
+        "secrets",
         "subnets",
         "workloaddeployments",
         "workloads",

@@ -9,12 +9,13 @@ the networks exist and the quota is enough. ``wanted`` is what must then run.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from datum_compute.api import karmada
+from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
@@ -66,6 +67,16 @@ EDITABLE: tuple[tuple[str, Resource], ...] = (
 """Copies: their controllers restore them."""
 
 
+DATA_FIELDS = {"ConfigMap": "configMapRef", "Secret": "secretRef"}
+SOURCES: tuple[tuple[Resource, str], ...] = (
+    (core.CONFIG_MAPS, "settings"),
+    (core.SECRETS, "keys"),
+)
+"""What workloads may name."""
+DATA_SHARE = 0.3
+"""Of all sequences: those in which workloads name data."""
+
+
 @dataclass(frozen=True)
 class DesiredWorkload:
     """A workload as its owner last described it."""
@@ -77,10 +88,18 @@ class DesiredWorkload:
     fail: str = ""
     restarted: str = ""
     start_seconds: str = ""
+    data: tuple[str, ...] = ()
+    """Entries of the ConfigMaps and Secrets of which every key becomes a variable."""
 
     def body(self) -> dict[str, Any]:
         body = workload(self.image, self.minimum, self.cities)
         body["metadata"]["name"] = self.name
+        if self.data:
+            [container] = body["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"]
+            container["envFrom"] = [
+                {DATA_FIELDS[kind]: {"name": name}}
+                for kind, _, name in (entry.partition("/") for entry in self.data)
+            ]
         annotations = {
             FAIL: self.fail,
             START_SECONDS: self.start_seconds,
@@ -172,6 +191,7 @@ class SequenceGenerator:
         for _ in range(chance.choice(self._lengths)):
             operations[chance.choices(OPERATIONS, self._weights)[0]]()
         self._end()
+        name_data(sequence)
         return sequence
 
     def _add(self, operation: str, desired: DesiredWorkload | None = None, **rest: int) -> None:
@@ -273,6 +293,49 @@ class SequenceGenerator:
                     self._add("grant", amount=needed)
 
 
+def name_data(sequence: OperationSequence) -> None:
+    """In a share of all sequences: let workloads name data that is created, changed, deleted and
+    lost in between, and exists in the end. Other random numbers than those of the sequence, which
+    stays the same otherwise."""
+    chance = Random(f"data {sequence.seed}")
+    if chance.random() >= DATA_SHARE:
+        return
+    entries = [f"{resource.kind}/{name}" for resource, name in SOURCES]
+    named = {
+        name: tuple(chance.sample(entries, chance.randint(0, 2))) for name in sorted(WORKLOADS)
+    }
+
+    def with_data(desired: DesiredWorkload) -> DesiredWorkload:
+        changed = chance.random() < 0.2
+        if changed:
+            named[desired.name] = tuple(chance.sample(entries, chance.randint(0, 2)))
+        return replace(desired, data=named[desired.name])
+
+    steps: list[Step] = []
+    for step in sequence.steps:
+        while chance.random() < 0.4:
+            operation = chance.choice(("source", "source", "source", "no_source", "lose_data"))
+            steps.append(
+                Step(
+                    chance.choice(PAUSES),
+                    operation,
+                    amount=chance.randrange(1000),
+                    target=chance.randrange(len(SOURCES)),
+                    pick=chance.randrange(1000),
+                )
+            )
+        desired = step.desired
+        if desired is not None and step.operation != "destroy":
+            desired = with_data(desired)
+            if desired.name in sequence.wanted:
+                sequence.wanted[desired.name] = replace(
+                    sequence.wanted[desired.name], data=desired.data
+                )
+        steps.append(replace(step, desired=desired))
+    steps += [Step(0.0, "source", amount=1000, target=each) for each in range(len(SOURCES))]
+    sequence.steps = steps
+
+
 def generate_sequence(seed: int) -> OperationSequence:
     return SequenceGenerator(seed).write()
 
@@ -297,6 +360,12 @@ async def perform(platform: RunningPlatform, step: Step) -> None:
             await _drift(platform, step)
         case "withdraw", _:
             await _withdraw(platform, step)
+        case "source", _:
+            await _write_source(platform, step)
+        case "no_source", _:
+            await _delete_source(platform, step)
+        case "lose_data", _:
+            await _lose_companion(platform, step)
         case _:
             raise ValueError(f"unknown operation {step.operation}")
 
@@ -366,6 +435,29 @@ async def _grant(platform: RunningPlatform, amount: int) -> None:
     await platform.project.patch(quota.RESOURCE_GRANTS, GRANT, patch, "milo-system")
 
 
+async def _write_source(platform: RunningPlatform, step: Step) -> None:
+    resource, name = SOURCES[step.target]
+    data = {"data": {"value": base64.b64encode(str(step.amount).encode()).decode()}}
+    try:
+        body = {"metadata": {"name": name}, **data}
+        await platform.project.create(resource, body, NAMESPACE)
+    except errors.AlreadyExists:
+        await platform.project.patch(resource, name, merge(data), NAMESPACE)
+
+
+async def _delete_source(platform: RunningPlatform, step: Step) -> None:
+    resource, name = SOURCES[step.target]
+    try:
+        await platform.project.delete(resource, name, NAMESPACE)
+    except errors.NotFound:
+        pass  # there was none
+
+
+async def _lose_companion(platform: RunningPlatform, step: Step) -> None:
+    resource, _ = SOURCES[step.target]
+    await _lose_one(platform, ("hub", "cell")[step.pick % 2], resource, step.pick)
+
+
 async def _withdraw(platform: RunningPlatform, step: Step) -> None:
     """Let the project not use a city for a while. What it has there stays."""
     bindings = (await platform.project.list(networking.LOCATION_BINDINGS)).items
@@ -401,8 +493,11 @@ async def _pick(
 
 
 async def _lose(platform: RunningPlatform, step: Step) -> None:
-    kind, resource = LOSABLE[step.target]
-    picked = await _pick(platform, kind, resource, step.pick)
+    await _lose_one(platform, *LOSABLE[step.target], step.pick)
+
+
+async def _lose_one(platform: RunningPlatform, kind: str, resource: Resource, pick: int) -> None:
+    picked = await _pick(platform, kind, resource, pick)
     if picked is None:
         return
     plane, obj = picked

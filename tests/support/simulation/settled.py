@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from ipaddress import IPv4Network
 
-from datum_compute.api import conditions, karmada
+from datum_compute.api import conditions, core, karmada
 from datum_compute.api.compute import instance_names, names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
@@ -22,7 +23,8 @@ DesiredWorkloads = Mapping[str, DesiredWorkload]
 
 async def unsettled(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
     """What does not match yet, or an empty text."""
-    for look in (_workloads, _deployments, _instances, _claims, _hub, _networks, _subnets):
+    looks = (_workloads, _deployments, _instances, _claims, _data, _hub, _networks, _subnets)
+    for look in looks:
         if problem := await look(platform, wanted):
             return problem
     return ""
@@ -197,6 +199,35 @@ async def _claims(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
     return ""
 
 
+async def _data(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
+    """Every city that names data has it as the project has it, and nothing is there beyond."""
+    planes = [("hub", _all(platform, wanted))]
+    planes += [(f"cell/{cell}", _in_city(wanted, cell)) for cell in platform.settings.cells]
+    for resource in (core.CONFIG_MAPS, core.SECRETS):
+        sources = await _named(platform, resource, _project(platform))
+        for plane, here in planes:
+            users: dict[str, list[str]] = {}
+            for deployment, desired in sorted(here.items()):
+                for kind, _, name in (entry.partition("/") for entry in desired.data):
+                    if kind == resource.kind:
+                        users.setdefault(name, []).append(f"default/{deployment}")
+            found = await _named(platform, resource, plane)
+            if problem := _compare(f"{resource} on {plane}", found, users):
+                return problem
+            for name, obj in found.items():
+                if patch.values(obj.data) != patch.values(sources[name].data):
+                    return f"{plane}: {obj!r} differs from its source"
+                counted = obj.metadata.annotations.get(compute.ANNOTATION_REFERENCED_BY, "")
+                if plane == "hub" and json.loads(counted) != users[name]:
+                    return f"{plane}: {obj!r} is used by {counted}, not by {users[name]}"
+    for held in await list_on_planes(platform, compute.WORKLOAD_DEPLOYMENTS, _project(platform)):
+        marked = compute.FINALIZER_REFERENCED_DATA in held.metadata.finalizers
+        named = bool(_all(platform, wanted)[held.name].data)
+        if marked != named:
+            return f"{held!r} names data: {named}, has the finalizer: {marked}"
+    return ""
+
+
 async def _hub(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
     cities = {city for desired in wanted.values() for city in desired.cities}
     policies = await _named(platform, karmada.PROPAGATION_POLICIES, "hub")
@@ -205,6 +236,11 @@ async def _hub(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
     deployments = _all(platform, wanted)
     bindings = await _named(platform, karmada.RESOURCE_BINDINGS, "hub")
     expected = {f"{name}-workloaddeployment": 1 for name in deployments}
+    entries = [entry for desired in deployments.values() for entry in desired.data]
+    expected |= {
+        karmada.binding_name(name, kind): 1
+        for kind, _, name in (entry.partition("/") for entry in entries)
+    }
     if problem := _compare("bindings", bindings, expected):
         return problem
     works = [
@@ -212,8 +248,12 @@ async def _hub(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
         for work in await list_on_planes(platform, karmada.WORKS, "hub")
         if not any(o.kind == "Namespace" for o in work.metadata.owner_references)
     ]
-    if len(works) != len(deployments):
-        return f"{len(works)} works for {len(deployments)} deployments"
+    carried = len(deployments) + sum(
+        len({entry for desired in _in_city(wanted, cell).values() for entry in desired.data})
+        for cell in platform.settings.cells
+    )
+    if len(works) != carried:
+        return f"{len(works)} works for {carried} deployments and companions"
     for obj in (*policies.values(), *bindings.values(), *works):
         if obj.metadata.deleting:
             return f"{obj!r} is being deleted"

@@ -63,9 +63,9 @@ def test_the_actor_changes_only_for_work_that_takes_longer_than_usual() -> None:
 
 
 def test_an_unknown_reason_is_work_in_progress() -> None:
-    found = lookup("SourceTooLarge")
+    found = lookup("FromLaterVersion")
 
-    assert (found.name, found.needs_action, found.terminal) == ("SourceTooLarge", False, False)
+    assert (found.name, found.needs_action, found.terminal) == ("FromLaterVersion", False, False)
     assert found.priority == 0
     assert not found.placeholder
     assert lookup("").placeholder
@@ -87,13 +87,21 @@ def test_the_failures_of_providers_are_those_of_the_contract() -> None:
 
 def test_a_gate_reports_a_reason_of_the_providers_conditions() -> None:
     for gate in reasons.GATES.values():
-        assert bool(gate.condition) == bool(gate.reason)
         if gate.reason:
+            assert gate.condition
             assert reasons.INSTANCE_PROGRAMMED in lookup(gate.reason).false
 
 
+def test_a_gate_without_a_reason_of_its_own_has_reasons_that_ready_can_carry() -> None:
+    for gate in (each for each in reasons.DECIDED_GATES if not each.reason):
+        condition = reasons.KindCondition("Instance", gate.condition)
+        carried = [each for each in reasons.REASONS.values() if condition in each.false]
+        assert carried
+        assert all(reasons.INSTANCE_READY in each.false and each.priority for each in carried)
+
+
 def test_the_condition_of_a_gate_has_a_reason_from_the_start() -> None:
-    for gate in reasons.DECIDED_GATES:
+    for gate in (each for each in reasons.DECIDED_GATES if each.initial_reason):
         condition = reasons.KindCondition("Instance", gate.condition)
         assert condition in lookup(gate.initial_reason).unknown
         assert gate.initial_message

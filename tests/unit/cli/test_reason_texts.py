@@ -48,9 +48,9 @@ def test_work_that_takes_longer_than_usual_is_up_to_the_platform() -> None:
 
 
 def test_an_unknown_reason_is_described_by_its_own_name() -> None:
-    found = explain("SourceTooLarge")
+    found = explain("FromLaterVersion")
 
-    assert found.summary == "source too large"
+    assert found.summary == "from later version"
     assert found.actor_after(1e9) is Actor.WAIT
     assert not found.reason.needs_action
     assert found.next_command("web") == command("why", "web")

@@ -54,8 +54,8 @@ class Reason(NamedTuple):
     unknown: tuple[KindCondition, ...] = ()
     priority: int = 0
     """How much it explains: rollups report the highest of several. 0 explains nothing that
-    another reason would not explain better, 1 is progress, 3 waits for quota, 5 is a failure of
-    the Instance, 7 one of its network."""
+    another reason would not explain better, 1 is progress, 3 waits for quota, 4 for data or room,
+    5 is a failure of the Instance, 7 one of its network."""
     placeholder: bool = False
     """It explains nothing: the condition is not True yet."""
     terminal: bool = False
@@ -96,9 +96,11 @@ class Gate(NamedTuple):
     condition: str = ""
     """The Instance condition that decides it; empty where none does."""
     reason: str = ""
-    """What Programmed, Available and Ready report while that condition is False."""
+    """What Programmed, Available and Ready report while that condition is False; empty where Ready
+    has the reason of the condition and the other two are left alone."""
     initial_reason: str = ""
-    """The reason of that condition on a new Instance, where it is Unknown."""
+    """The reason of that condition on a new Instance, where it is Unknown; empty where a new
+    Instance does not have the condition."""
     initial_message: str = ""
 
 
@@ -120,10 +122,15 @@ def _declare(reason: Reason) -> str:
 CONDITION_QUOTA_GRANTED = "QuotaGranted"
 """The project's budget covers the Instance. Once True it stays True."""
 
+CONDITION_REFERENCED_DATA_READY = "ReferencedDataReady"
+"""The cell has the ConfigMaps and Secrets that the template names. Absent where it names none."""
+
 INSTANCE_PROGRAMMED = KindCondition("Instance", constants.CONDITION_PROGRAMMED)
 INSTANCE_AVAILABLE = KindCondition("Instance", constants.CONDITION_AVAILABLE)
 INSTANCE_READY = KindCondition("Instance", constants.CONDITION_READY)
 INSTANCE_QUOTA_GRANTED = KindCondition("Instance", CONDITION_QUOTA_GRANTED)
+INSTANCE_REFERENCED_DATA = KindCondition("Instance", CONDITION_REFERENCED_DATA_READY)
+DEPLOYMENT_REFERENCED_DATA = KindCondition("WorkloadDeployment", CONDITION_REFERENCED_DATA_READY)
 DEPLOYMENT_AVAILABLE = KindCondition("WorkloadDeployment", constants.CONDITION_AVAILABLE)
 DEPLOYMENT_REPLICAS_READY = KindCondition("WorkloadDeployment", constants.CONDITION_REPLICAS_READY)
 DEPLOYMENT_CELL_REACHABLE = KindCondition("WorkloadDeployment", constants.CONDITION_CELL_REACHABLE)
@@ -138,6 +145,7 @@ DEPLOYMENT_BLOCKING_CONDITIONS = {
     constants.CONDITION_SCHEDULED: ("False",),
     constants.CONDITION_CELL_REACHABLE: ("False",),
     constants.CONDITION_REPLICAS_READY: ("False", "Unknown"),
+    CONDITION_REFERENCED_DATA_READY: ("False",),
 }
 """What blocks a deployment: the first of these conditions that has one of its statuses."""
 
@@ -145,6 +153,13 @@ _MINUTE = 60.0
 _ON_PROVIDER = (INSTANCE_PROGRAMMED, INSTANCE_AVAILABLE, INSTANCE_READY)
 _ON_DEPLOYMENT = (DEPLOYMENT_AVAILABLE, DEPLOYMENT_REPLICAS_READY)
 _ON_WORKLOAD = (WORKLOAD_AVAILABLE, PLACEMENT_AVAILABLE)
+_ON_DATA = (
+    INSTANCE_REFERENCED_DATA,
+    INSTANCE_READY,
+    DEPLOYMENT_REFERENCED_DATA,
+    *_ON_DEPLOYMENT,
+    *_ON_WORKLOAD,
+)
 
 # The durations are guesses at what a user may call normal, on the long side: a local platform
 # takes seconds where a real network or registry takes minutes. Only that of ImageUnavailable
@@ -429,6 +444,64 @@ REASON_QUOTA_PROJECT_ID_UNRESOLVABLE = _declare(
     )
 )
 
+# Instance and WorkloadDeployment: ReferencedDataReady.
+REASON_RESOLVING = _declare(
+    Reason(
+        "Resolving",
+        "The ConfigMaps and Secrets that the template names are being read in the project.",
+        false=_ON_DATA,
+        priority=4,
+        usual_seconds=_MINUTE,
+    )
+)
+REASON_AWAITING_PROPAGATION = _declare(
+    Reason(
+        "AwaitingPropagation",
+        "ConfigMaps or Secrets that the template names are on their way to the cell.",
+        false=_ON_DATA,
+        priority=4,
+        usual_seconds=2 * _MINUTE,
+    )
+)
+REASON_SOURCE_NOT_FOUND = _declare(
+    Reason(
+        "SourceNotFound",
+        "A ConfigMap or Secret that the template names does not exist in the project.",
+        Actor.USER,
+        false=_ON_DATA,
+        priority=5,
+        fails_after_grace=True,
+    )
+)
+REASON_SOURCE_UNAUTHORIZED = _declare(
+    Reason(
+        "SourceUnauthorized",
+        "A ConfigMap or Secret that the template names may not be read or copied by the platform.",
+        Actor.PLATFORM,
+        false=_ON_DATA,
+        priority=5,
+        fails_after_grace=True,
+    )
+)
+REASON_SOURCE_TOO_LARGE = _declare(
+    Reason(
+        "SourceTooLarge",
+        "The ConfigMaps and Secrets that the template names are too large to be delivered.",
+        Actor.USER,
+        false=_ON_DATA,
+        priority=5,
+        fails_after_grace=True,
+    )
+)
+REASON_DATA_READY = _declare(
+    Reason(
+        "Ready",
+        "The cell has every ConfigMap and Secret that the template names.",
+        true=(INSTANCE_REFERENCED_DATA, DEPLOYMENT_REFERENCED_DATA),
+        healthy=True,
+    )
+)
+
 # WorkloadDeployment.
 REASON_STABLE_INSTANCE_FOUND = _declare(
     Reason(
@@ -685,6 +758,8 @@ GATE_NETWORK = "Network"
 """Held until the Instance's networks are ready in the cell."""
 GATE_QUOTA = "Quota"
 """Held until the Instance's quota is granted."""
+GATE_REFERENCED_DATA = "ReferencedData"
+"""Held until the cell has the ConfigMaps and Secrets that the Instance names."""
 
 WAITING_FOR_QUOTA = "Waiting for quota evaluation"
 
@@ -699,6 +774,7 @@ GATES = {
             REASON_PENDING_EVALUATION,
             WAITING_FOR_QUOTA,
         ),
+        Gate(GATE_REFERENCED_DATA, CONDITION_REFERENCED_DATA_READY),
     )
 }
 """Gates by name, in the order in which they are stamped."""
@@ -706,5 +782,5 @@ GATES = {
 DECIDED_GATES = tuple(each for each in GATES.values() if each.condition)
 """Those that a condition of the Instance decides, in the order of the conditions."""
 
-GATE_REASONS = frozenset(each.reason for each in DECIDED_GATES)
+GATE_REASONS = frozenset(each.reason for each in DECIDED_GATES if each.reason)
 """Reasons that only repeat a gate's own condition."""

@@ -102,10 +102,19 @@ async def ensure_hub(hub_client: Client, settings: LocalSettings) -> None:
         "workloaddeployment-status",
         {
             "target": {"apiVersion": "compute.datumapis.com/v1alpha", "kind": "WorkloadDeployment"},
-            "customizations": {"statusAggregation": {"luaScript": AGGREGATE_STATUS}},
+            "customizations": {
+                "statusAggregation": {"luaScript": AGGREGATE_STATUS},
+                "dependencyInterpretation": {"luaScript": GET_DEPENDENCIES},
+            },
         },
     )
-    await ensure(hub_client, karmada.INTERPRETER_CUSTOMIZATIONS, interpreter)
+    found = await ensure(hub_client, karmada.INTERPRETER_CUSTOMIZATIONS, interpreter)
+    if found.view(karmada.InterpreterCustomization).spec.customizations != msgspec.convert(
+        interpreter["spec"]["customizations"], karmada.Customizations
+    ):
+        # An earlier version wrote it.
+        change = merge({"spec": interpreter["spec"]})
+        await hub_client.patch(karmada.INTERPRETER_CUSTOMIZATIONS, found.name, change)
     for city, cell in zip(settings.cities, settings.cells, strict=True):
         spec = {"syncMode": "Push", "apiEndpoint": planes.CELL.path.format(cell)}
         body = manifest(karmada.CLUSTERS, cell, spec, labels={LABEL_TOPOLOGY_CITY_CODE: city})
@@ -121,6 +130,31 @@ function AggregateStatus(desiredObj, statusItems)
 end
 """
 """One deployment runs in one cell, so that cell's status is passed through unchanged."""
+
+GET_DEPENDENCIES = """\
+function GetDependencies(desiredObj)
+  local dependencies = {}
+  local annotations = desiredObj.metadata.annotations
+  if annotations == nil then
+    return dependencies
+  end
+  local expected = annotations["compute.datumapis.com/expected-referenced-data"]
+  if expected == nil then
+    return dependencies
+  end
+  for kind, name in string.gmatch(expected, '"(%a+)/([^"]+)"') do
+    table.insert(dependencies, {
+      apiVersion = "v1",
+      kind = kind,
+      namespace = desiredObj.metadata.namespace,
+      name = name,
+    })
+  end
+  return dependencies
+end
+"""
+"""The entries of the annotation, a JSON list of ``Kind/name``. Lua has no JSON library, and names
+need no escaping."""
 
 
 async def ensure_location(client: Client, city: str) -> None:

@@ -148,6 +148,33 @@ TEXTS = {
     reasons.REASON_PENDING_EVALUATION: ReasonText(
         "quota evaluation", "No action needed: quota is being requested.", _WATCH
     ),
+    reasons.REASON_RESOLVING: ReasonText(
+        "reading its data",
+        "No action needed: the ConfigMaps and Secrets that it names are being read.",
+        _WATCH,
+    ),
+    reasons.REASON_AWAITING_PROPAGATION: ReasonText(
+        "waiting for its data",
+        "No action needed: the ConfigMaps and Secrets that it names are on their way to the city.",
+        _WATCH,
+    ),
+    reasons.REASON_SOURCE_NOT_FOUND: ReasonText(
+        "data missing",
+        "Create what the message names in the project, which the role compute-editor may do,"
+        " or deploy a template that does not name it.",
+        _WHY,
+    ),
+    reasons.REASON_SOURCE_UNAUTHORIZED: ReasonText(
+        "data not readable",
+        "Contact the platform team: it may not read or copy what the message names.",
+        _WHY,
+    ),
+    reasons.REASON_SOURCE_TOO_LARGE: ReasonText(
+        "data too large",
+        "Make what the message names smaller, or put the data in the image.",
+        _WHY,
+    ),
+    reasons.REASON_DATA_READY: ReasonText("data ready"),
     reasons.REASON_QUOTA_NO_BUDGET: ReasonText(
         "no quota budget yet",
         "No action needed yet: the project's budget is being set up.",

@@ -12,6 +12,7 @@ from datum_compute.decisions.admission.volumes import VolumeFacts, volume_facts
 RUNTIMES = ("sandbox", "virtualMachine")
 PROTOCOLS = ("TCP", "UDP", "SCTP")
 LARGEST_PORT = 65535
+ENV_FROM_SOURCES = ("configMapRef", "secretRef")
 ENV_SOURCES = ("configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef")
 
 
@@ -93,6 +94,22 @@ def _validate_container(findings: Findings, container: FieldValue) -> None:
     names: set[str] = set()
     for variable in findings.mappings(container.child("env"), "name"):
         _validate_variable(findings, variable, names)
+    for source in findings.mappings(container.child("envFrom")):
+        _validate_env_from(findings, source)
+
+
+def _validate_env_from(findings: Findings, source: FieldValue) -> None:
+    prefix = findings.text(source.child("prefix"))
+    if prefix and (not prefix.isascii() or not prefix.isprintable() or "=" in prefix):
+        findings.invalid(source.child("prefix"), "must be printable ASCII characters without '='")
+    given = [kind for kind in ENV_FROM_SOURCES if source.child(kind).given]
+    if not given:
+        findings.required(source, f"exactly one of {', '.join(ENV_FROM_SOURCES)}")
+    for extra in given[1:]:
+        findings.forbidden(source.child(extra), f"may not be given together with {given[0]}")
+    for kind in given:
+        if findings.is_mapping(source.child(kind)):
+            name_rules.validate_object_name(findings, source.child(kind).child("name"))
 
 
 def _validate_variable(findings: Findings, variable: FieldValue, names: set[str]) -> None:

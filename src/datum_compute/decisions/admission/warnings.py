@@ -16,19 +16,12 @@ MOST_NAMES = 3
 def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tuple[str, ...]:
     """One sentence for each cause. ``networks`` are those this write adds."""
     spec = FieldValue(workload, FieldPath()).child("spec")
-    template = spec.child("template").child("spec")
     found = []
     if scaled := [*_autoscaled(spec.child("placements"))]:
         found.append(
             f"autoscaling is not active: maxReplicas and metrics of {_listed('placement', scaled)}"
             " have no effect, and minReplicas instances run in each city"
         )
-    for kind, names in _referenced(template).items():
-        if names:
-            found.append(
-                f"data of {_listed(kind, names)} is not delivered to cells yet:"
-                " instances that need it will report ConfigurationError"
-            )
     known = offer.networks
     # Whether a network exists is not revealed to a user who may not use it.
     open_to_all = [name for name in networks if name not in offer.denied]
@@ -45,30 +38,6 @@ def _autoscaled(placements: FieldValue) -> Iterator[str]:
         scale = placement.child("scaleSettings")
         if scale.child("maxReplicas").given or scale.child("metrics").value:
             yield str(placement.child("name").value)
-
-
-def _referenced(template: FieldValue) -> dict[str, list[str]]:
-    """ConfigMaps and Secrets whose data Instances need, each once."""
-    reader = Findings()
-    maps: list[Any] = []
-    secrets: list[Any] = []
-    for volume in reader.items(template.child("volumes")):
-        maps.append(volume.child("configMap").child("name").value)
-        secrets.append(volume.child("secret").child("secretName").value)
-    sandbox = template.child("runtime").child("sandbox")
-    for container in reader.items(sandbox.child("containers")):
-        for variable in reader.items(container.child("env")):
-            source = variable.child("valueFrom")
-            maps.append(source.child("configMapKeyRef").child("name").value)
-            secrets.append(source.child("secretKeyRef").child("name").value)
-    secrets += [
-        each.child("name").value for each in reader.items(sandbox.child("imagePullSecrets"))
-    ]
-    return {"ConfigMap": _texts(maps), "Secret": _texts(secrets)}
-
-
-def _texts(values: Iterable[Any]) -> list[str]:
-    return list(dict.fromkeys(value for value in values if isinstance(value, str) and value))
 
 
 def _listed(kind: str, names: list[str]) -> str:

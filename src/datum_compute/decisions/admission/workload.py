@@ -13,7 +13,7 @@ from typing import Any
 from datum_compute.api.fields import FieldError, FieldPath
 from datum_compute.decisions.admission import name_rules
 from datum_compute.decisions.admission.findings import FieldValue, Finding, Findings
-from datum_compute.decisions.admission.offer import Offer, decide_needs
+from datum_compute.decisions.admission.offer import Offer, data_of, decide_needs
 from datum_compute.decisions.admission.placements import validate_placements
 from datum_compute.decisions.admission.template import validate_template
 from datum_compute.decisions.admission.warnings import decide_warnings
@@ -32,6 +32,7 @@ def decide_admission(workload: Any, *, offer: Offer, old: Any = None) -> Admissi
     found = _validate(workload, offer)
     if old is not None:
         found = _added(found, _validate(old, offer))
+    found += _denied_data(workload, offer)
     same = old is not None and _spec(old) == _spec(workload)
     networks = decide_needs(workload, old).networks
     warnings = () if same else decide_warnings(workload, offer, networks)
@@ -55,6 +56,15 @@ def _validate(workload: Any, offer: Offer) -> list[Finding]:
                 offer,
             )
             validate_placements(findings, spec.child("placements"), offer.cities)
+    return findings.found
+
+
+def _denied_data(workload: Any, offer: Offer) -> list[Finding]:
+    """Also of objects that the stored workload names: who changes what runs could read them."""
+    findings = Findings()
+    for (kind, name), place in data_of(workload).items():
+        if (kind, name) in offer.denied_data:
+            findings.forbidden(place, f'permission to read {kind} "{name}" was denied')
     return findings.found
 
 

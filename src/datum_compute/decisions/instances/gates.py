@@ -8,15 +8,15 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 
 
-def gates_for_new(*, networks_ready: bool) -> tuple[str, ...]:
+def gates_for_new(*, networks_ready: bool, names_data: bool = False) -> tuple[str, ...]:
     """The gates a new Instance is stamped with, in order.
 
     No Network gate where networks are ready already or networking is off: it would only be
-    removed again.
+    removed again. ``names_data``: the template names ConfigMaps or Secrets.
     """
-    if networks_ready:
-        return (compute.GATE_QUOTA,)
-    return (compute.GATE_NETWORK, compute.GATE_QUOTA)
+    network = () if networks_ready else (compute.GATE_NETWORK,)
+    data = (compute.GATE_REFERENCED_DATA,) if names_data else ()
+    return (*network, compute.GATE_QUOTA, *data)
 
 
 def has_gate(instance: compute.Instance, gate: str) -> bool:

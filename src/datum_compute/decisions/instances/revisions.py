@@ -26,6 +26,8 @@ Defaults = Mapping[tuple[str, ...], Any]
 
 TEMPLATE_DEFAULTS: Defaults = {
     (*_CONTAINER, "ports", _EACH, "protocol"): "TCP",
+    (*_CONTAINER, "envFrom", _EACH, "configMapRef", "optional"): False,
+    (*_CONTAINER, "envFrom", _EACH, "secretRef", "optional"): False,
     (*_ENV_SOURCE, "configMapKeyRef", "optional"): False,
     (*_ENV_SOURCE, "fieldRef", "apiVersion"): "v1",
     (*_ENV_SOURCE, "secretKeyRef", "optional"): False,

@@ -31,6 +31,8 @@ class DeploymentContext:
     location_needed: bool = False
     """Whether having none blocks the deployment: only where networking is on."""
     networks_ready: bool = True
+    referenced_data: ConditionState | None = None
+    """Whether the cell has the data that the template names; None where it names none."""
     refusal: str = ""
     """Why the cell rejects Instances of the template; empty where it does not."""
 
@@ -67,10 +69,15 @@ def decide_deployment_status(
         refused = f"the cell rejects Instances of this template: {context.refusal}"
         complete = ConditionState(conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, refused)
     current = deployment.status.conditions
-    for type, state in (
-        (compute.CONDITION_AVAILABLE, available),
-        (compute.CONDITION_REPLICAS_READY, complete),
-    ):
+    states = {
+        compute.CONDITION_AVAILABLE: available,
+        compute.CONDITION_REPLICAS_READY: complete,
+    }
+    if context.referenced_data is None:
+        current = conditions.without(current, compute.CONDITION_REFERENCED_DATA_READY)
+    else:
+        states[compute.CONDITION_REFERENCED_DATA_READY] = context.referenced_data
+    for type, state in states.items():
         current = conditions.with_condition(
             current, type, *state, now=now, observed_generation=generation
         )
@@ -111,20 +118,27 @@ def _available(
 
 
 def _blocked(context: DeploymentContext) -> ConditionState | None:
-    """What blocks every Instance alike."""
+    """What blocks every Instance alike: of several causes the one of highest priority."""
+    causes = []
     if context.location_needed and context.location is None:
-        return ConditionState(
-            conditions.FALSE,
-            compute.REASON_NO_MATCHING_LOCATION,
-            "No location of this city is known to the cell",
+        causes.append(
+            ConditionState(
+                conditions.FALSE,
+                compute.REASON_NO_MATCHING_LOCATION,
+                "No location of this city is known to the cell",
+            )
         )
+    if context.referenced_data is not None and context.referenced_data.status != conditions.TRUE:
+        causes.append(context.referenced_data)
     if not context.networks_ready:
-        return ConditionState(
-            conditions.FALSE,
-            compute.REASON_PROVISIONING_NETWORK,
-            "Networks are being provisioned",
+        causes.append(
+            ConditionState(
+                conditions.FALSE,
+                compute.REASON_PROVISIONING_NETWORK,
+                "Networks are being provisioned",
+            )
         )
-    return None
+    return max(causes, key=lambda each: reasons.lookup(each.reason).priority, default=None)
 
 
 def _replicas_ready(

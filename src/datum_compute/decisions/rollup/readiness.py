@@ -28,11 +28,11 @@ def decide_conditions(
 
     The conditions of its gates must be up to date already. ``network_failure`` is the message
     of a NetworkBinding that failed for good. Programmed and Available, which belong to the
-    provider, are written only while a gate with a condition keeps the provider from starting.
+    provider, are written only while a gate with a reason for them keeps the provider from starting.
     """
     current = instance.status.conditions
     generation = instance.metadata.generation
-    for gate in _decided(instance.gates):
+    for gate in (each for each in _decided(instance.gates) if each.reason):
         for type in (compute.CONDITION_PROGRAMMED, compute.CONDITION_AVAILABLE):
             current = _with_gate_reason(gate, current, type, now=now, generation=generation)
     if instance.gates:
@@ -98,7 +98,8 @@ def _behind_gates(
     for gate in _decided(gates):
         denial = gate_denial(gate, current)
         if denial is not None:
-            states.append(ConditionState(conditions.FALSE, gate.reason, denial.message))
+            reason = gate.reason or denial.reason
+            states.append(ConditionState(conditions.FALSE, reason, denial.message))
     if network_failure is not None:
         states.append(
             ConditionState(

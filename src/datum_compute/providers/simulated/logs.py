@@ -72,6 +72,10 @@ class InstanceLogs:
             log.state = state
             self._add(log, _failure_line(state))
 
+    def record_data(self, uid: str, used: str) -> None:
+        """What of ConfigMaps and Secrets the Instance is given, by name and key."""
+        self._add(self._log_of(uid), f"simulated: mounts {used}")
+
     def record_restart(self, uid: str) -> None:
         log = self._log_of(uid)
         log.state = protocol.AVAILABLE

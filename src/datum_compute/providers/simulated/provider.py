@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from datum_compute.api import conditions
+from datum_compute.api import conditions, core
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import EMPTY
+from datum_compute.decisions import references
 from datum_compute.env import Environment
 from datum_compute.providers.errors import InsufficientCapacity, Rejected
 from datum_compute.providers.frame import provider_controller
@@ -17,12 +19,20 @@ from datum_compute.providers.simulated.behaviour import Behaviour, decide_report
 from datum_compute.providers.simulated.logs import InstanceLogs
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.live_reads import find_live
+from datum_compute.runtime.writes.patch import values
+
+DATA_SECONDS = 10.0
+"""How often an Instance whose data lacks a key is tried again. A guess."""
+
+_DATA = (core.CONFIG_MAPS, core.SECRETS)
 
 
 class SimulatedProvider:
     """Without networking the cell has no networking kinds, and Instances get no addresses."""
 
     name = "simulated"
+    mounts_data = True
 
     def __init__(self, cell: Fleet, env: Environment, *, networking_enabled: bool = True) -> None:
         self._cell = cell
@@ -40,6 +50,8 @@ class SimulatedProvider:
 
     async def ensure(self, target: InstanceTarget) -> InstanceReport:
         try:
+            if target.uid not in self._programmed_at and not target.instance.programmed:
+                await self._check_data(target)
             report = self._report(target)
         except Rejected as error:
             self._logs.record_refusal(target.uid, error.reason, error.message)
@@ -49,6 +61,32 @@ class SimulatedProvider:
             raise
         self._logs.record_report(target.instance, report)
         return report
+
+    async def _check_data(self, target: InstanceTarget) -> None:
+        """Read what would be mounted, and record what of it is used, without any value. An
+        Instance that runs is not checked again."""
+        spec = target.instance.spec
+        keys: dict[str, tuple[str, ...]] = {}
+        for each in references.references_of(spec):
+            resource = next(one for one in _DATA if one.kind == each.kind)
+            found = await find_live(
+                self._cell.require(target.cluster).client,
+                resource,
+                each.name,
+                target.instance.metadata.namespace,
+            )
+            if found is not None:
+                binary = values(found.extra.get("binaryData", EMPTY))
+                keys[each.entry] = (*values(found.data), *binary)
+        if missing := references.describe_missing_keys(spec, keys):
+            raise Rejected(compute.REASON_CONFIGURATION_ERROR, missing, delay=DATA_SECONDS)
+        used = [
+            f"{each.reference}{f' key {each.key}' if each.key else ''} as {each.use}"
+            for each in references.key_references(spec)
+            if each.reference.entry in keys
+        ]
+        if used:
+            self._logs.record_data(target.uid, ", ".join(used))
 
     def _report(self, target: InstanceTarget) -> InstanceReport:
         behaviour = parse_behaviour(target.instance.metadata.annotations)

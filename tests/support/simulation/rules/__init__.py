@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tests.support.simulation.commits import RuleSet
 from tests.support.simulation.rules.copies import CopyRules
+from tests.support.simulation.rules.data import DataRules
 from tests.support.simulation.rules.deletions import DeletionRules
 from tests.support.simulation.rules.quota import QuotaRules
 from tests.support.simulation.rules.ranges import RangeRules
@@ -20,6 +21,7 @@ def all_rules(ordered: set[str]) -> list[RuleSet]:
         QuotaRules(ordered),
         CopyRules(ordered),
         DeletionRules(ordered),
+        DataRules(ordered),
         ReportRules(),
         RangeRules(),
     ]

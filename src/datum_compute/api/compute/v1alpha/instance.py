@@ -258,6 +258,7 @@ DEFAULT_CONDITIONS: Conditions = (
     *(
         Condition(type=each.condition, reason=each.initial_reason, message=each.initial_message)
         for each in reasons.DECIDED_GATES
+        if each.initial_reason
     ),
 )
 """What the server puts into the status of a new Instance: Unknown since 1970."""

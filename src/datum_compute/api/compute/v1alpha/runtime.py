@@ -21,6 +21,7 @@ __all__ = [
     "DiskSpec",
     "DiskTemplate",
     "DiskVolume",
+    "EnvFromSource",
     "EnvVar",
     "EnvVarSource",
     "KeySelector",
@@ -28,6 +29,7 @@ __all__ = [
     "LocalReference",
     "NamedPort",
     "ObjectFieldSelector",
+    "ObjectSelector",
     "Quantities",
     "ResourceFieldSelector",
     "ResourceRequirements",
@@ -89,6 +91,21 @@ class EnvVar(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     value_from: Annotated[EnvVarSource | None, described("Where its value comes from.")] = None
 
 
+class ObjectSelector(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    name: Annotated[str, described("Name of the object.")] = ""
+    optional: Annotated[bool, described("Whether the object may be missing.")] = False
+
+
+class EnvFromSource(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    prefix: Annotated[str, described("What the name of each variable begins with.")] = ""
+    config_map_ref: Annotated[
+        ObjectSelector | None, described("Every key of a ConfigMap.", map_type="atomic")
+    ] = None
+    secret_ref: Annotated[
+        ObjectSelector | None, described("Every key of a Secret.", map_type="atomic")
+    ] = None
+
+
 class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     name: Annotated[str, described("Name of the volume.", required=True)] = ""
     mount_path: Annotated[
@@ -130,6 +147,13 @@ class Container(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     env: Annotated[
         tuple[EnvVar, ...],
         described("Environment variables.", list_type="map", list_keys=["name"]),
+    ] = ()
+    env_from: Annotated[
+        tuple[EnvFromSource, ...],
+        described(
+            "Objects of which every key becomes a variable; env wins, then the later one.",
+            list_type="atomic",
+        ),
     ] = ()
     resources: Annotated[
         ResourceRequirements | None,

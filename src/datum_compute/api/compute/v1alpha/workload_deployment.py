@@ -37,6 +37,7 @@ WORKLOAD_DEPLOYMENT_CONDITIONS = (
         reasons.DEPLOYMENT_REPLICAS_READY,
         inherits_from="the unready Instance of highest priority",
     ),
+    declared(reasons.DEPLOYMENT_REFERENCED_DATA),
     declared(reasons.DEPLOYMENT_CELL_REACHABLE),
     declared(reasons.DEPLOYMENT_SCHEDULED),
     declared(reasons.DEPLOYMENT_REMOVED),

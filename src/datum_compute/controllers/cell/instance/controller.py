@@ -21,7 +21,10 @@ from datum_compute.controllers.cell.instance.reconcile import InstanceReconciler
 from datum_compute.controllers.cell.instance.removal import FINALIZERS
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
+from datum_compute.controllers.cell.referenced_data import CellData
 from datum_compute.controllers.planes import SINGLE
+from datum_compute.decisions.instances.gates import has_gate
+from datum_compute.decisions.references import references_of
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
@@ -32,6 +35,8 @@ from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.predicates import metadata_or_spec_changed
 
 INSTANCES_BY_DEPLOYMENT_NAME = "workload-deployment-name"
+INSTANCES_BY_DATA = "referenced-data"
+"""Index of Instances that wait for data, by namespace and entry or deployment."""
 
 
 def instance_controller(
@@ -53,10 +58,12 @@ def instance_controller(
     )
     write_back = WriteBack(cluster_name, signals)
     mapped = _Watches(cell, projects, claims)
+    data = CellData(hub, cluster_name)
     reconciler = InstanceReconciler(
-        cell, hub, env, claims, write_back, signals, networking=networking
+        cell, hub, env, claims, write_back, signals, data, networking=networking
     )
     watches = mapped.cell_watches(networking=networking)
+    watches += data.watches(cell, lambda _, namespace, entry: mapped.waiting(namespace, entry))
     reads: list[Read] = []
     if hub is not None:
         watches += [
@@ -91,6 +98,7 @@ class _Watches:
                 indexes={
                     INSTANCES_BY_DEPLOYMENT_NAME: _deployment_name_of,
                     denials.DENIED_INSTANCES: denials.denied_index_keys,
+                    INSTANCES_BY_DATA: _data_of,
                 },
                 predicate=_relevant_change,
                 own_writes=False,
@@ -98,7 +106,7 @@ class _Watches:
             Watch(
                 self._cell,
                 compute.WORKLOAD_DEPLOYMENTS,
-                self.claims_of_deployment,
+                self.from_deployment,
                 predicate=metadata_or_spec_changed,
             ),
             Watch(
@@ -140,6 +148,19 @@ class _Watches:
         cell = self._cell_cluster()
         held = cell.cache(compute.INSTANCES).list(namespace.name) if cell else []
         return [Request(SINGLE, each.namespace, each.name) for each in held]
+
+    def from_deployment(self, _: str, deployment: Object) -> Iterable[Request]:
+        """Its Instances that wait for data, which its annotations name, and claims."""
+        waiting = self.waiting(deployment.namespace, deployment.name)
+        return [*waiting, *self.claims_of_deployment(_, deployment)]
+
+    def waiting(self, namespace: str, for_: str) -> list[Request]:
+        """The Instances of a namespace that wait for an entry, or of a deployment."""
+        cell = self._cell_cluster()
+        if cell is None:
+            return []
+        found = cell.cache(compute.INSTANCES).by_index(INSTANCES_BY_DATA, f"{namespace}/{for_}")
+        return [Request(SINGLE, each.namespace, each.name) for each in found]
 
     def claims_of_deployment(self, _: str, deployment: Object) -> Iterable[Request]:
         """The Instances of claims kept for a replacement, which may no longer be wanted."""
@@ -188,6 +209,15 @@ def _from_claim(_: str, claim: Object) -> Iterable[Request]:
 def _deployment_name_of(instance: Object) -> Iterable[str]:
     name = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME)
     return [f"{instance.namespace}/{name}"] if name else []
+
+
+def _data_of(instance: Object) -> Iterable[str]:
+    view = instance.view(compute.Instance)
+    if not has_gate(view, compute.GATE_REFERENCED_DATA):
+        return []
+    deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
+    named = [deployment, *(each.entry for each in references_of(view.spec))]
+    return [f"{instance.namespace}/{each}" for each in named if each]
 
 
 def _instance_namespace_of(claim: Object) -> Iterable[str]:

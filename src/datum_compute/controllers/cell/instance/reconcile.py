@@ -27,8 +27,11 @@ from datum_compute.controllers.cell.instance.status import (
 )
 from datum_compute.controllers.cell.instance.sweep import Sweep
 from datum_compute.controllers.cell.instance.write_back import WriteBack
+from datum_compute.controllers.cell.referenced_data import CellData
 from datum_compute.controllers.planes import HUB
+from datum_compute.decisions.instances.gates import has_gate
 from datum_compute.decisions.quota import pending_requeue
+from datum_compute.decisions.references import references_of
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.runtime.backoff import Backoff
@@ -56,6 +59,9 @@ START_SECONDS = 1.0
 report within this time saves one write on the hub and one in the project."""
 
 
+NO_DATA = ConditionState(conditions.TRUE, compute.REASON_DATA_READY, "The Instance names no data")
+
+
 class InstanceReconciler:
     def __init__(
         self,
@@ -65,9 +71,11 @@ class InstanceReconciler:
         claims: ClaimManager,
         write_back: WriteBack,
         signals: InstanceSignals,
+        data: CellData,
         *,
         networking: bool,
     ) -> None:
+        self._data = data
         self._cell = cell
         self._hub = hub
         self._env = env
@@ -100,6 +108,12 @@ class InstanceReconciler:
         requeue = self._safety_requeue(instance, evaluation.granted)
         try:
             gate_conditions = {compute.GATE_QUOTA: evaluation.granted}
+            if (data := await self._data_condition(cell, instance)) is not None:
+                gate_conditions[compute.GATE_REFERENCED_DATA] = data
+                if data.reason == compute.REASON_AWAITING_PROPAGATION:
+                    # No event reports the arrival of a Secret.
+                    delay = pending_requeue(instance.metadata.creation_timestamp, self._env.now())
+                    requeue = delay if requeue is None else min(requeue, delay)
             instance = await self._report(cell, instance, gate_conditions)
             if (due_in := self._first_report_due_in(instance)) > 0:
                 return _sooner(requeue, evaluation.requeue_after, due_in)
@@ -111,6 +125,22 @@ class InstanceReconciler:
                 raise
             log.info("conflict while quota is pending; reconciling again later", name=instance.name)
             return after(requeue)
+
+    async def _data_condition(self, cell: Cluster, instance: Object) -> ConditionState | None:
+        """Decided only while the gate is set: an Instance that runs keeps what it has."""
+        view = instance.view(compute.Instance)
+        if not has_gate(view, compute.GATE_REFERENCED_DATA):
+            return None
+        references = references_of(view.spec)
+        name = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
+        deployment = cell.cache(compute.WORKLOAD_DEPLOYMENTS).get(name, instance.namespace)
+        if not references:
+            return NO_DATA
+        if deployment is None:
+            text = "The deployment of the Instance is not known yet"
+            return ConditionState(conditions.FALSE, compute.REASON_RESOLVING, text)
+        current = view.status.conditions
+        return await self._data.condition(cell, deployment, references, current)
 
     def _safety_requeue(self, instance: Object, granted: ConditionState) -> float | None:
         if granted.status == conditions.TRUE:

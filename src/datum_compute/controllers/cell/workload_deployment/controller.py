@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.controllers.cell.contact import ContactMonitor
+from datum_compute.controllers.cell.referenced_data import CellData, template_references
 from datum_compute.controllers.cell.workload_deployment import instances, networks
 from datum_compute.controllers.cell.workload_deployment.orphans import OrphanMonitor
 from datum_compute.controllers.cell.workload_deployment.reconcile import DeploymentReconciler
@@ -23,6 +24,8 @@ from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.predicates import changed
 
 DEPLOYMENTS_BY_CITY = "city"
+DEPLOYMENTS_BY_DATA = "referenced-data"
+"""Index of deployments by namespace and entry of the ConfigMaps and Secrets they name."""
 
 
 def workload_deployment_controller(
@@ -42,7 +45,7 @@ def workload_deployment_controller(
         Watch.each(
             cell,
             compute.WORKLOAD_DEPLOYMENTS,
-            indexes={DEPLOYMENTS_BY_CITY: _city_of},
+            indexes={DEPLOYMENTS_BY_CITY: _city_of, DEPLOYMENTS_BY_DATA: _data_of},
             own_writes=False,
         ),
         Watch.owned(
@@ -55,6 +58,8 @@ def workload_deployment_controller(
     ]
     if networking:
         watches += _network_watches(cell)
+    data = CellData(hub, cluster_name)
+    watches += data.watches(cell, _naming(cell))
     contacts = ContactMonitor(hub, projects, cluster_name)
     orphans = OrphanMonitor(hub, env)
     signals = DeploymentSignals(env, metrics, orphans)
@@ -65,7 +70,13 @@ def workload_deployment_controller(
         "datum_cloud_compute_workload_deployment",
     )
     reconciler = DeploymentReconciler(
-        cell, env, networking=networking, contacts=contacts, signals=signals, orphans=orphans
+        cell,
+        env,
+        networking=networking,
+        contacts=contacts,
+        signals=signals,
+        orphans=orphans,
+        data=data,
     )
     return Controller(
         "workload-deployment",
@@ -132,6 +143,22 @@ def _relevant_state(instance: Object) -> tuple[object, ...]:
         view.programmed,
         conditions.find(view.status.conditions, compute.CONDITION_READY),
     )
+
+
+def _data_of(deployment: Object) -> Iterable[str]:
+    return [f"{deployment.namespace}/{each.entry}" for each in template_references(deployment)]
+
+
+def _naming(cell: Fleet) -> Callable[[str, str, str], Iterable[Request]]:
+    def requests(cluster: str, namespace: str, entry: str) -> Iterable[Request]:
+        found = cell.get(cluster)
+        if found is None:
+            return []
+        deployments = found.cache(compute.WORKLOAD_DEPLOYMENTS)
+        held = deployments.by_index(DEPLOYMENTS_BY_DATA, f"{namespace}/{entry}")
+        return [Request(cluster, each.namespace, each.name) for each in held]
+
+    return requests
 
 
 def _city_of(deployment: Object) -> Iterable[str]:

@@ -11,10 +11,16 @@ import msgspec
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import ConditionState
 from datum_compute.api.meta import Object, Unreadable
 from datum_compute.client import errors
 from datum_compute.controllers.cell.contact import ContactMonitor
 from datum_compute.controllers.cell.gates import ensure_gates_removed
+from datum_compute.controllers.cell.referenced_data import (
+    ARRIVAL_SECONDS,
+    CellData,
+    template_references,
+)
 from datum_compute.controllers.cell.workload_deployment import instances, networks, removal
 from datum_compute.controllers.cell.workload_deployment.networks import NetworkState
 from datum_compute.controllers.cell.workload_deployment.orphans import (
@@ -66,8 +72,10 @@ class DeploymentReconciler:
         contacts: ContactMonitor,
         signals: DeploymentSignals,
         orphans: OrphanMonitor,
+        data: CellData,
     ) -> None:
         self._cell = cell
+        self._data = data
         self._orphans = orphans
         self._signals = signals
         self._contacts = contacts
@@ -132,14 +140,19 @@ class DeploymentReconciler:
         found = instances.instances_of(cell, deployment)
         try:
             found = await self._restorer.ensure(
-                cell, _parameters(deployment, revision, state), found
+                cell, self._parameters(deployment, revision, state), found
             )
         except errors.ClientError as error:
             failures.append(error)
         found = quarantine.readable(found, compute.Instance)
         views = [each.view(compute.Instance) for each in found]
-        # A replacement needs quota from the project, so without contact it might not start.
-        hold_rolls = self._contacts.hold_rolls(cell, deployment.namespace)
+        data = await self._data_condition(cell, deployment)
+        # A replacement needs quota from the project, so without contact it might not start; nor
+        # would it without its data.
+        lost_contact = self._contacts.hold_rolls(cell, deployment.namespace)
+        hold_rolls = lost_contact or (
+            data.reason if data and data.status != conditions.TRUE else ""
+        )
         plan, refusal = InstancePlan(), ""
         try:
             plan = self._plan(request, deployment, views, revision, hold_rolls)
@@ -151,15 +164,41 @@ class DeploymentReconciler:
             failures.append(error)
             refusal = _refusal(error)
         result = await self._report(
-            cell, deployment, views, revision, state, plan.held, refusal=refusal, orphan=orphan
+            cell,
+            deployment,
+            views,
+            revision,
+            state,
+            plan.held,
+            refusal=refusal,
+            orphan=orphan,
+            data=data,
         )
         if failures:
             raise failures[0]
-        if result.delay is None and hold_rolls:
+        if result.delay is None and lost_contact:
             return after(self._contacts.requeue_after(deployment.namespace))
+        if result.delay is None and data and data.reason == compute.REASON_AWAITING_PROPAGATION:
+            return after(ARRIVAL_SECONDS)
         if result.delay is None and plan.rolling:
             return after(ROLLING_SECONDS)
         return result
+
+    async def _data_condition(self, cell: Cluster, deployment: Object) -> ConditionState | None:
+        current = deployment.view(compute.WorkloadDeployment).status.conditions
+        references = template_references(deployment)
+        return await self._data.condition(cell, deployment, references, current)
+
+    def _parameters(
+        self, deployment: Object, revision: str, state: NetworkState
+    ) -> instances.InstanceParameters:
+        waits_for_data = self._data.is_federated and bool(template_references(deployment))
+        return instances.InstanceParameters(
+            deployment,
+            revision,
+            state.location or deployment.view(compute.WorkloadDeployment).status.location,
+            gates_for_new(networks_ready=state.ready, names_data=waits_for_data),
+        )
 
     async def _network_state(self, cell: Cluster, deployment: Object) -> NetworkState:
         if not self._networking:
@@ -211,7 +250,7 @@ class DeploymentReconciler:
         revision: str,
         state: NetworkState,
     ) -> None:
-        parameters = _parameters(deployment, revision, state)
+        parameters = self._parameters(deployment, revision, state)
         await instances.apply_actions(cell, self._env, parameters, plan.actions)
 
     async def _report(
@@ -225,6 +264,7 @@ class DeploymentReconciler:
         *,
         refusal: str = "",
         orphan: OrphanCheck = MANAGED,
+        data: ConditionState | None = None,
     ) -> Result:
         left = self._reports.delay(deployment.metadata.uid)
         if left > 0:
@@ -240,6 +280,7 @@ class DeploymentReconciler:
                 location=state.location,
                 location_needed=not state.located,
                 networks_ready=state.ready,
+                referenced_data=data,
                 refusal=refusal,
             ),
             held=held,
@@ -293,17 +334,6 @@ def _log_waiting(deployment: Object, plan: InstancePlan, before: InstancePlan) -
     if plan.held and plan.held != before.held:
         reason = plan.held[0].reason
         logger.info("steps are held back", steps=len(plan.held), reason=reason, **fields)
-
-
-def _parameters(
-    deployment: Object, revision: str, state: NetworkState
-) -> instances.InstanceParameters:
-    return instances.InstanceParameters(
-        deployment,
-        revision,
-        state.location or deployment.view(compute.WorkloadDeployment).status.location,
-        gates_for_new(networks_ready=state.ready),
-    )
 
 
 def _refusal(error: _Failure) -> str:

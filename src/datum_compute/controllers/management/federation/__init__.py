@@ -2,8 +2,9 @@
 
 It owns, on the hub: the namespace ``ns-<uid>`` with its upstream labels, the
 WorkloadDeployment (spec, the label ``topology.datum.net/city-code`` and the
-upstream labels, annotations ``source-generation`` and ``propagation-requested-at``) and
-the PropagationPolicy of each city. In the project it owns the finalizer
+upstream labels, annotations ``source-generation`` and ``propagation-requested-at``, and copies
+of ``expected-referenced-data`` and ``referenced-data-error``) and the PropagationPolicy of each
+city. In the project it owns the finalizer
 ``compute.datumapis.com/federator``, annotation ``federation-namespace`` and the status of the
 WorkloadDeployment.
 

@@ -16,6 +16,12 @@ from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_if_absent
 from datum_compute.runtime.writes.spec_copies import SpecCopies, is_subset
 
+COPIED_ANNOTATIONS = (
+    compute.ANNOTATION_EXPECTED_REFERENCED_DATA,
+    compute.ANNOTATION_REFERENCED_DATA_ERROR,
+)
+"""What the hub copy has of the deployment's annotations; what the deployment lacks is removed."""
+
 
 async def ensure_namespace(hub: Cluster, name: str, project: str, namespace: str) -> None:
     """Ensure the hub namespace of a project's namespace. Karmada copies its labels to cells."""
@@ -78,6 +84,8 @@ def _policy_spec(city: str, hub_namespace: str) -> dict[str, Any]:
         # labels. A cell's ``ns-<uid>`` holds only what the federator sends, so nothing of others
         # is overwritten.
         "conflictResolution": "Overwrite",
+        # The companions of ConfigMaps and Secrets that a deployment names follow it.
+        "propagateDeps": True,
     }
 
 
@@ -95,14 +103,17 @@ async def ensure_deployment(
         compute.LABEL_TOPOLOGY_CITY_CODE: city_of(deployment),
         **_upstream_labels(project, deployment.namespace),
     }
-    notes = {compute.ANNOTATION_SOURCE_GENERATION: str(deployment.metadata.generation)}
+    notes: dict[str, str | None] = {
+        compute.ANNOTATION_SOURCE_GENERATION: str(deployment.metadata.generation)
+    }
+    notes |= {key: deployment.metadata.annotations.get(key) for key in COPIED_ANNOTATIONS}
     if hub_deployment is None:
         body = {
             "metadata": {
                 "name": deployment.name,
                 "namespace": hub_namespace,
                 "labels": labels,
-                "annotations": notes,
+                "annotations": {key: text for key, text in notes.items() if text is not None},
             },
             "spec": deployment.spec,
         }

@@ -23,6 +23,7 @@ from datum_compute.providers.conformance import (
     Harness,
     Lack,
     ObservedContainer,
+    commands,
     failures,
     lifecycle,
     logs,
@@ -116,6 +117,7 @@ async def the_cell_is_enough(cell: Harness) -> None:
 
 LACKS = {
     Capability.PROCESSES: Lack("nothing runs", no_container_runs),
+    Capability.COMMANDS: Lack("nothing runs", commands.no_command_can_be_run),
     Capability.CAPACITY: Lack("nothing takes room", any_size_runs),
     Capability.PUBLISHED: Lack("nothing could answer", no_external_address),
     Capability.ENGINE: Lack("it depends on nothing but its cell", the_cell_is_enough),

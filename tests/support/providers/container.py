@@ -24,7 +24,7 @@ from datum_compute.providers.conformance import (
 )
 from datum_compute.providers.container import ContainerProvider, host, sockets, spec
 from datum_compute.providers.container.engine import ContainerEngine
-from datum_compute.providers.protocol import LogSource
+from datum_compute.providers.protocol import ExecSource, LogSource
 from datum_compute.providers.sandbox import LABEL_UID
 from datum_compute.runtime.manager import Manager
 from datum_compute.testing.server import EmbeddedServer, embedded_server
@@ -130,6 +130,9 @@ class ContainerHarness(Harness):
         return [_running(each) for each in found if each is not None]
 
     def logs(self) -> LogSource:
+        return self.runs
+
+    def commands(self) -> ExecSource:
         return self.runs
 
     async def kill(self, uid: str, container: str) -> None:

@@ -19,6 +19,7 @@ from datum_compute.providers.conformance import (
     Harness,
     Lack,
     ObservedContainer,
+    commands,
     failures,
     networks,
 )
@@ -43,6 +44,7 @@ async def the_address_is_that_of_the_pod(cell: Harness) -> None:
 LACKS = {
     Capability.SUBNETS: Lack("Pods are on the cluster's network", the_address_is_that_of_the_pod),
     Capability.PUBLISHED: Lack("no Service is made", the_address_is_that_of_the_pod),
+    Capability.COMMANDS: Lack("kubectl reaches the Pods", commands.no_command_can_be_run),
     Capability.ENGINE: Lack("the Pods are objects of the cell", the_cell_is_enough),
     Capability.VIRTUAL_MACHINES: Lack(
         "a Pod runs containers", failures.a_virtual_machine_is_refused

@@ -10,6 +10,7 @@ how the provider shows it: the checks that need it then demand that. A test modu
 """
 
 from datum_compute.providers.conformance import (
+    commands,
     failures,
     lifecycle,
     logs,
@@ -30,7 +31,7 @@ from datum_compute.providers.conformance.harness import (
 
 CHECKS = tuple(
     check
-    for module in (lifecycle, removal, failures, processes, networks, logs)
+    for module in (lifecycle, removal, failures, processes, networks, logs, commands)
     for check in vars(module).values()
     if isinstance(check, Check)
 )

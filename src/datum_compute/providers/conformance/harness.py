@@ -16,7 +16,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
-from datum_compute.providers.protocol import LogSource
+from datum_compute.providers.protocol import ExecSource, LogSource
 
 STEP_SECONDS = 0.25
 
@@ -32,6 +32,7 @@ class Capability(Enum):
 
     PROCESSES = "Instances are processes: commands, variables, exit codes, limits"
     LOGS = "the lines that Instances write can be read"
+    COMMANDS = "commands can be run in an Instance"
     ADDRESSES = "a running Instance has an address"
     SUBNETS = "addresses are of the Subnet of the network"
     PUBLISHED = "declared ports answer at an external address"
@@ -113,6 +114,9 @@ class Harness(ABC):
 
     @abstractmethod
     def logs(self) -> LogSource: ...
+
+    def commands(self) -> ExecSource:
+        raise NotImplementedError
 
     async def kill(self, uid: str, container: str) -> None:
         """Kill the container's process."""

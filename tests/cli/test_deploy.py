@@ -14,6 +14,7 @@ import yaml
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.assembly.local.state import LocalSettings, StateDirectory
 from datum_compute.cli.commands.deploy.files import clean
 from datum_compute.cli.commands.deploy.flags import Flags
 from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
@@ -447,3 +448,17 @@ def test_scale_warns_of_short_quota_as_deploy_does() -> None:
         )
         assert short in here.run("deploy api --min=10 --dry-run").err
         assert short in here.run("scale api --min 10 --no-wait").err
+
+
+def test_a_platform_without_an_engine_says_that_it_builds_no_images(tmp_path: Path) -> None:
+    with cli_session("DFW") as here:
+        elsewhere = here.run("deploy web --build . --city DFW")
+        state = StateDirectory(tmp_path)
+        state.store_settings(LocalSettings(runtime="simulated"))
+        here.local_directory = str(tmp_path)
+        simulated = here.run("deploy web --build . --city DFW")
+        written = here.run("workloads -o name")
+
+    assert (elsewhere.code, simulated.code, written.out) == (13, 13, "")
+    assert "this platform runs no images: its runtime is simulated" in simulated.err
+    assert "push the image to a registry" in elsewhere.err

@@ -69,6 +69,11 @@ class Destination(Protocol):
     @property
     def project(self) -> str: ...
 
+    @property
+    def local_directory(self) -> str:
+        """The state directory of a local platform on this machine; else empty."""
+        return ""
+
     def reader(self) -> PlainReader:
         """For plain reads: synchronous, and quick to import."""
 

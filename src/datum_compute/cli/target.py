@@ -50,6 +50,8 @@ class ProjectTarget(NamedTuple):
     """What selected the server, for people."""
     credential: str = ""
     """Where the token comes from, for people."""
+    local_directory: str = ""
+    """The state directory, where the server is a local platform on this machine."""
 
     def reader(self) -> Reader:
         """For plain reads: synchronous, and quick to import."""
@@ -371,5 +373,8 @@ def _from_local_platform(env: Environment, args: Namespace) -> ProjectTarget:
     )
     project = args.project or _project_of_environment(env) or running.project
     connection = Connection(name=project, origin=running.address, ca_pem=ca_pem, token=token.token)
-    found = _in_project(connection, project)
-    return found._replace(source=f"the local platform in {directory}", credential=token.source)
+    return _in_project(connection, project)._replace(
+        source=f"the local platform in {directory}",
+        credential=token.source,
+        local_directory=directory,
+    )

@@ -19,6 +19,10 @@ class ProviderError(Exception):
     """Anything a provider raises on purpose."""
 
 
+class BuildFailed(Exception):
+    """An image cannot be built; the message says why. Not an error of a running provider."""
+
+
 class NotReady(ProviderError):
     """Something the provider needs, or a teardown under way, is not done yet.
 

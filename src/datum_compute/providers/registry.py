@@ -11,11 +11,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from datum_compute.providers.probe import Probe, Sample
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from datum_compute.env import Environment
     from datum_compute.providers.protocol import RunnableProvider
     from datum_compute.runtime.fleet import Fleet
@@ -64,9 +66,24 @@ class ProviderRecord:
     """An image that can be had on this machine; None where none can, or any will do."""
     occupied_ranges: Callable[[Environment], Coroutine[Any, Any, list[IPv4Network]]] | None = None
     """Of a provider whose networks are real: the ranges that are taken on this machine."""
+    build_image: BuildImage | None = None
+    """Makes an image that it can run; None where it runs none."""
     end: Callable[[Environment, str, bool], Coroutine[Any, Any, int]] | None = None
     """Stops, or removes, what a platform that has ended left running, by the platform's mark;
     returns how many containers there were. Raises :class:`RuntimeAway`."""
+
+
+class BuildImage(Protocol):
+    def __call__(
+        self,
+        env: Environment,
+        name: str,
+        directory: Path,
+        dockerfile: str | None,
+        show: Callable[[str], None],
+    ) -> Coroutine[Any, Any, str]:
+        """Build the directory, and return the reference of the image. Raises ``BuildFailed``."""
+        ...
 
 
 def _simulated(context: ProviderContext) -> RunnableProvider:
@@ -122,6 +139,19 @@ async def _end(engine: str, env: Environment, platform: str, remove: bool) -> in
         raise RuntimeAway(str(error)) from error
 
 
+async def _build_image(
+    engine: str,
+    env: Environment,
+    name: str,
+    directory: Path,
+    dockerfile: str | None,
+    show: Callable[[str], None],
+) -> str:
+    from datum_compute.providers.container import builder
+
+    return await builder.build_image(env, engine, name, directory, dockerfile, show)
+
+
 def _engine(name: str) -> ProviderRecord:
     return ProviderRecord(
         name,
@@ -131,6 +161,7 @@ def _engine(name: str) -> ProviderRecord:
         probe=partial(_probe, name),
         sample=partial(_sample, name),
         occupied_ranges=partial(_occupied_ranges, name),
+        build_image=partial(_build_image, name),
         end=partial(_end, name),
     )
 

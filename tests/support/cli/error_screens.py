@@ -488,6 +488,19 @@ def _names(ledger: ErrorTranscript, here: CliSession) -> None:
     ledger.at(here, "logs api")
     here.without_logs = False
     _commands(ledger, here)
+    _builds(ledger, here)
+
+
+def _builds(ledger: ErrorTranscript, here: CliSession) -> None:
+    for flags in ("--dockerfile=x", "--build=. --image=a:1", "--build=."):
+        ledger.at(here, f"deploy api {flags}")
+    ledger.at(here, "deploy --build=.")
+    state = StateDirectory(ledger.directory / "engine")
+    state.create()
+    state.store_settings(LocalSettings(runtime="podman"))
+    here.local_directory = str(state.path)
+    ledger.at(here, "deploy api --build=nosuch")
+    here.local_directory = ""
 
 
 def _commands(ledger: ErrorTranscript, here: CliSession) -> None:

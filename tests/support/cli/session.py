@@ -90,6 +90,10 @@ class SessionDestination:
     project: str
     token: str = TOKEN
 
+    @property
+    def local_directory(self) -> str:
+        return self.session.local_directory
+
     def reader(self) -> Reader:
         reader = SessionReader(
             "http://desk",
@@ -235,6 +239,8 @@ class CliSession:
     platform: LocalPlatform
     logs: dict[str, str] = field(default_factory=dict)
     """Log lines that replace those of the platform: ``NAME/log`` -> lines."""
+    local_directory: str = ""
+    """As if the platform were one of this machine, with its state there."""
     without_logs: bool = False
     """As if the platform served none."""
     log_queries: list[dict[str, str]] = field(default_factory=list)

@@ -45,6 +45,8 @@ _FILE_FLAGS = frozenset(
         "--certificate-authority",
         "--data-dir",
         "--save",
+        "--build",
+        "--dockerfile",
     }
 )
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from datum_compute.cli.commands.deploy import files, manifest, preflight
+from datum_compute.cli.commands.deploy import build, files, manifest, preflight
 from datum_compute.cli.commands.deploy.flags import Flags, flags_of
 from datum_compute.cli.commands.deploy.manifest import Workload
 from datum_compute.cli.commands.deploy.plan import (
@@ -46,6 +46,9 @@ def run(context: Context) -> int:
 
 def _run(context: Context) -> int:
     flags = flags_of(context.args)
+    build.check_flags(context, image=flags.image)
+    if context.args.build:
+        flags = flags._replace(image=build.build_image(context))
     if context.args.file:
         if context.args.name or flags.given:
             names = [flag.name for flag in flags.given]

@@ -25,6 +25,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     for flag in FLAGS:
         flag.add_to(parser)
     parser.add_argument(
+        "--build",
+        metavar="DIR",
+        help="build the image from this directory, with the engine of a local platform",
+    )
+    parser.add_argument(
+        "--dockerfile", metavar="FILE", help="with --build: the file instead of DIR/Dockerfile"
+    )
+    parser.add_argument(
         "--message", metavar="TEXT", help="reason for the change, kept in the history"
     )
     parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")

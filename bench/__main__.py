@@ -21,6 +21,7 @@ MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
     "bench.startup": (budgets.STARTUP,),
     "bench.under_load": (budgets.KUBECTL,),
     "bench.workloads": (budgets.WORKLOADS,),
+    "bench.hostile": (budgets.HOSTILE,),
     "bench.runtime": (budgets.RECONCILES, budgets.IDLE, budgets.CACHED),
     "bench.ten_thousand": (budgets.GROWTH, budgets.MEMORY, budgets.FILE),
 }

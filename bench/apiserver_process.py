@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvloop
 
+from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.assembly.event_loop import GC_THRESHOLDS
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import embedded_server
@@ -26,7 +27,11 @@ async def serve(directory: Path, cells: Sequence[str]) -> None:
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
     async with (
         embedded_server(
-            SystemEnvironment(), directory / "state.db", cells=cells, projects=()
+            SystemEnvironment(),
+            directory / "state.db",
+            cells=cells,
+            projects=(),
+            worker=WorkerProcess(),
         ) as embedded,
         embedded.serve_https() as served,
     ):

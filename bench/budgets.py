@@ -55,6 +55,7 @@ ORDERED = Budget(11, "100 ordered Instances in one cell", "s", 3, 0.7)
 WORKLOADS = Budget(
     12, "5,000 Workloads in one namespace, against the time of 500, on one core", "x", 12, 10
 )
+HOSTILE = Budget(14, "longest wait for another client's single request", "ms", 100, 20)
 RECONCILES = Budget(20, "reconciles with a status write, over HTTPS, against kopf", "x", 10, 20)
 IDLE = Budget(21, "a manager with 50 clusters of 10 kinds each, idle, of one core", "%", 2, 1)
 CACHED = Budget(22, "memory per cached object of 1 KB, in the manager", "KB", 6, 3)

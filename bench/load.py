@@ -27,15 +27,23 @@ class Server:
     ca_pem: str
     token: str
 
-    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        *,
+        content_type: str = "application/json",
+        accept: str = "application/json",
+    ) -> bytes:
         lines = [
             f"{method} {path} HTTP/1.1",
             f"Host: {self.host}:{self.port}",
             f"Authorization: Bearer {self.token}",
-            "Accept: application/json",
+            f"Accept: {accept}",
         ]
         if body:
-            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+            lines += [f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
         return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 

@@ -8,6 +8,7 @@ The life of a request, and the folder of each step:
    for some kinds, sends the write to admission.
 4. ``verbs/`` carries it out: get, list, watch, create, update, patch, delete, and the
    subresources. ``builtin/`` answers what is about no object: discovery, OpenAPI, reviews.
+   ``worker/`` does the same in a process of its own, for a request that would take long.
 5. ``objects/`` applies the rules every object follows from creation to removal, and does what
    no request waits for: garbage collection and the expiry of Events.
 6. ``kinds/`` is which kinds a plane serves; ``schema/`` prunes, defaults and validates.

@@ -205,9 +205,8 @@ def too_many_requests(why: str, retry_seconds: int) -> ApiError:
     return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_seconds})
 
 
-def internal() -> ApiError:
-    message = "Internal error occurred: the server failed; see its log"
-    return ApiError(500, "InternalError", message)
+def internal(why: str = "the server failed; see its log") -> ApiError:
+    return ApiError(500, "InternalError", f"Internal error occurred: {why}")
 
 
 def unavailable(message: str) -> ApiError:

@@ -1,9 +1,10 @@
 """One request, from the first stage to the last.
 
 The stages, each able to refuse: authentication, limits of the user, size, authorization, plane,
-kind, verb. A verb runs without awaiting, except for admission, logs, commands and the deletion of
-many objects. Then, if some write is not on disk yet, the response waits for the commit. That holds
-for errors too: "already exists" would be wrong about an object that a crash undoes.
+kind, verb. A verb runs without awaiting, except for admission, logs, commands, the deletion of many
+objects, and what is too much for the loop, which runs in the worker process. Then, if some write is
+not on disk yet, the response waits for the commit. That holds for errors too: "already exists"
+would be wrong about an object that a crash undoes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from datum_compute.api import planes
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.builtin import endpoints, reviews
+from datum_compute.apiserver.kinds import builtin_rules
 from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
 from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.printing.renderer import Renderer
@@ -24,19 +26,26 @@ from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.flow_control import SLICE_BYTES, FlowControl, Usage
 from datum_compute.apiserver.request.routes import ResourcePath
-from datum_compute.apiserver.storage.protocol import HistoryDamaged, Store, StoreBroken
+from datum_compute.apiserver.storage.protocol import (
+    HistoryDamaged,
+    ObjectDamaged,
+    Store,
+    StoreBroken,
+)
 from datum_compute.apiserver.verbs import (
     admitted_writes,
     deletes,
     exec,
     logs,
+    one_object,
     reads,
-    scale,
     watch,
-    writes,
 )
 from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
+from datum_compute.apiserver.worker import cost
+from datum_compute.apiserver.worker.offload import Offload
+from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
@@ -62,7 +71,6 @@ _PATH_VERBS = {
     "DELETE": "delete",
 }
 _HEALTH = ("/healthz", "/livez", "/readyz")
-_SCALE_VERBS = {"get": scale.get, "update": scale.update, "patch": scale.patch}
 
 
 class RequestHandler:
@@ -79,6 +87,7 @@ class RequestHandler:
         metrics: Callable[[], str] | None = None,
         logs: LogSubresource | None = None,
         commands: ExecSubresource | None = None,
+        worker: WorkerProcess | None = None,
     ) -> None:
         self._env = env
         self._store = store
@@ -90,6 +99,7 @@ class RequestHandler:
         self._logs = logs
         self._commands = commands
         self._flow = FlowControl()
+        self._offload = Offload(worker, env, self._plane) if worker is not None else None
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
         """The response, whatever happens. Only a simulated crash is raised."""
@@ -108,8 +118,11 @@ class RequestHandler:
             return _counted(response, usage) if len(response.body) > SLICE_BYTES else response
         except errors.ApiError as error:
             return error.response()
+        except ObjectDamaged as error:
+            _log.error("a stored object is damaged", path=request.path, version=str(error))
+            return errors.internal(f"the stored object {error} is damaged").response()
         except HistoryDamaged as error:
-            # Current objects are in memory and sound: the client lists them again.
+            # The client lists the current objects again.
             _log.error("stored history is damaged", path=request.path, version=str(error))
             return errors.expired(f"the history is damaged: {error}").response()
         except StoreBroken:
@@ -166,6 +179,7 @@ class RequestHandler:
             if (found := self._of_runtime(verb, call)) is not None:
                 return found
         kind = _served(plane, target, verb)
+        _check_protected(user, verb, plane, target)
         form = accept.accepted_form(request.headers)
         call = RequestContext(request, query, user, plane, kind, target, form, usage)
         return self._run(verb, call)
@@ -211,34 +225,40 @@ class RequestHandler:
 
     def _run(self, verb: str, call: RequestContext) -> HttpResponse | Awaitable[HttpResponse]:
         renderer = Renderer(call, self._env.now)
+        is_heavy = self._offload is not None and cost.is_heavy(verb, call)
         for admission in self._admissions:
             if admission.matches(verb, call):  # a kind has one at most
-                return self._admit(admission, verb, call, renderer)
-        if call.target.subresource == "scale":
-            return _SCALE_VERBS[verb](call)
+                return self._admit(admission, verb, call, renderer, is_heavy=is_heavy)
+        if is_heavy and self._offload is not None:
+            return self._offload.run(verb, call)
         match verb:
-            case "get":
-                return reads.get(call, renderer)
             case "list":
                 return reads.list_objects(call, renderer, self._store)
             case "watch":
                 return watch.watch(call, renderer, self._store, self._env)
-            case "create":
-                return writes.create(call, renderer)
-            case "update":
-                return writes.update(call, renderer)
-            case "patch":
-                return writes.patch(call, renderer)
-            case "delete":
-                return deletes.delete(call, renderer)
-            case _:
+            case "deletecollection":
                 return deletes.delete_collection(call, renderer, self._store)
+            case _:
+                return one_object.run(verb, call, renderer)
 
     async def _admit(
-        self, admission: Admission, verb: str, call: RequestContext, renderer: Renderer
+        self,
+        admission: Admission,
+        verb: str,
+        call: RequestContext,
+        renderer: Renderer,
+        *,
+        is_heavy: bool,
     ) -> HttpResponse:
+        try_write = self._offload.try_write if is_heavy and self._offload is not None else None
         return await admitted_writes.write(
-            admission, verb, call, renderer, self._env, lambda: self._plane(call.plane.name)
+            admission,
+            verb,
+            call,
+            renderer,
+            self._env,
+            lambda: self._plane(call.plane.name),
+            try_write,
         )
 
 
@@ -263,6 +283,27 @@ def _verb(request: HttpRequest, target: ResourcePath, query: dict[str, str]) -> 
     if verb == "list" and query.get("watch") in ("true", "1", "True"):
         return "watch"
     return verb
+
+
+def _check_protected(user: RequestUser, verb: str, plane: Plane, target: ResourcePath) -> None:
+    """Raises 403 for a user who would change what the platform itself depends on."""
+    if (
+        (target.group, target.plural) != _DEFINITIONS
+        or verb not in _CHANGES
+        or access.MASTERS in user.groups
+    ):
+        return
+    if target.name in plane.own_definitions or (verb == "deletecollection"):
+        kind = plane.registry.builtin(builtin_rules.CRDS)
+        why = (
+            "the platform needs this definition, so only members of"
+            f" {access.MASTERS} may change or delete it"
+        )
+        raise errors.forbidden(kind.resource, target.name, why)
+
+
+_DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
+_CHANGES = ("update", "patch", "delete", "deletecollection")
 
 
 def _attributes(verb: str, plane: str, target: ResourcePath) -> Attributes:

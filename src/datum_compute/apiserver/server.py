@@ -17,6 +17,7 @@ from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.storage.protocol import Store
 from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
+from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
 from datum_compute.env import Environment
 
@@ -43,10 +44,13 @@ class ApiServer:
         metrics: Callable[[], str] | None = None,
         logs: LogSubresource | None = None,
         commands: ExecSubresource | None = None,
+        worker: WorkerProcess | None = None,
         extra_kinds: Sequence[ServedKind] = (),
     ) -> None:
-        """``extra_kinds`` are built-in on every plane, besides those that the server has."""
+        """Without a ``worker`` every request runs on the loop, however long it takes.
+        ``extra_kinds`` are built-in on every plane, besides those that the server has."""
         self._store = store
+        self._worker = worker
         self._planes = PlaneRegistry(env, store, crds_for, extra_kinds)
         self._collector = GarbageCollector(store, self._planes)
         self._expiry = EventExpiry(env, store, self._planes)
@@ -60,6 +64,7 @@ class ApiServer:
             metrics,
             logs,
             commands,
+            worker,
         )
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -70,6 +75,10 @@ class ApiServer:
         """Create the plane, or bring it up to date. Served at once, durable with the next
         response to any client."""
         self._planes.ensure(name)
+
+    def refresh_planes(self) -> None:
+        """Bring every plane up to its type, as at a start."""
+        self._planes.refresh()
 
     def add_user(self, name: str, groups: Sequence[str], token: str) -> None:
         """Authenticate this token as the user, instead of any token before. Durable on return."""
@@ -83,6 +92,13 @@ class ApiServer:
     async def run(self) -> None:
         """Collect garbage, expire Events and compact history until cancelled. Ends if the
         store breaks."""
+        try:
+            await self._run()
+        finally:
+            if self._worker is not None:
+                await self._worker.close()
+
+    async def _run(self) -> None:
         self._planes.refresh()
         self._collector.scan()
         self._expiry.scan()

@@ -30,6 +30,7 @@ from datum_compute.apiserver.server import ApiServer
 from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
+from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.client.client import ApiClient
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.env import Environment
@@ -106,6 +107,7 @@ async def embedded_server(
     logs: LogSubresource | None = None,
     commands: ExecSubresource | None = None,
     extra_kinds: Sequence[ServedKind] = (),
+    worker: WorkerProcess | None = None,
 ) -> AsyncIterator[EmbeddedServer]:
     """Root, hub, the cells and the projects on one store, with collection running.
 
@@ -123,6 +125,7 @@ async def embedded_server(
         logs=logs,
         commands=commands,
         extra_kinds=extra_kinds,
+        worker=worker,
     )
     embedded = EmbeddedServer(server, store, env)
     for plane in (ROOT.plane(), HUB.plane(), *map(CELL.plane, cells)):

@@ -5,7 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from datum_compute.apiserver.storage.protocol import Store, StoredUser, StoreEvent
+import msgspec
+
+from datum_compute.apiserver.storage.protocol import (
+    KEPT_BYTES,
+    EncodedObject,
+    PlaneStore,
+    Store,
+    StoredUser,
+    StoreEvent,
+)
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.stores import THINGS, OpenStore, contents, put, remove, thing
 
@@ -42,6 +51,63 @@ async def test_a_reopened_store_has_the_same_objects_history_and_indexes(
     after = [_record(again, event) for event in reopened.table(THINGS).since(first.revision)]
     assert after == before
     again.close()
+
+
+async def test_large_objects_are_the_same_and_not_kept_in_memory(
+    open_store: OpenStore, path: str
+) -> None:
+    env = SimulatedEnvironment()
+    store = open_store(env, path)
+    plane = store.open_plane("p")
+    text = "x" * KEPT_BYTES
+    for number in range(30):
+        put(plane, f"large{number}", annotations={"text": text}, labels={"a": "b"})
+        await store.wait_durable()
+    put(plane, "large0", 2, annotations={"text": text})
+    put(plane, "large0", 3, annotations={"text": text})
+    remove(plane, "large1")
+    visible = contents(plane)
+    await store.wait_durable()
+
+    assert contents(plane) == visible
+    assert _kept(plane) == 0
+    store.close()
+    again = open_store(env, path)
+    assert contents(again.planes["p"]) == visible
+    assert _kept(again.planes["p"]) == 0
+    row = again.planes["p"].get((THINGS, "ns", "large2"))
+    assert row is not None
+    assert (row.labels, row.size) == ({"a": "b"}, len(visible["large2"]))
+    again.close()
+
+
+def _kept(plane: PlaneStore) -> int:
+    return sum(len(row.raw) for row in plane.table(THINGS).in_order(None))
+
+
+async def test_an_object_that_was_encoded_elsewhere_is_stored_with_its_revision(
+    open_store: OpenStore, path: str
+) -> None:
+    store = open_store(SimulatedEnvironment(), path)
+    plane = store.open_plane("p")
+    obj = thing("one", labels={"a": "b"}, ownerReferences=[OWNER], finalizers=["x"])
+    obj["metadata"]["resourceVersion"] = "4711"
+    raw = msgspec.json.encode(obj)
+
+    first = plane.put(THINGS, EncodedObject(raw, b"4711"), None, validated_by=store)
+    same = plane.put(THINGS, obj, first)
+    await store.wait_durable()
+
+    found = msgspec.json.decode(store.value(first))
+    assert found["metadata"].pop("resourceVersion") == str(first.revision)
+    assert same.owners == first.owners
+    assert (first.labels, first.finalizers, first.validated_by) == ({"a": "b"}, ("x",), store)
+    assert list(plane.dependents_of("uid-one")) == [(THINGS, "ns", "one")]
+    gone = plane.remove(THINGS, EncodedObject(raw, b"4711"), same)
+    await store.wait_durable()
+    assert f'"{gone.revision}"'.encode() in store.value(gone)
+    assert contents(plane) == {}
+    store.close()
 
 
 def _record(store: Store, event: StoreEvent) -> tuple[Any, ...]:

@@ -77,4 +77,4 @@ def remove(plane: PlaneStore, name: str) -> StoredObject:
 
 
 def contents(plane: PlaneStore) -> dict[str, bytes]:
-    return {row.name: row.raw for row in plane.table(THINGS).in_order(None)}
+    return {row.name: plane.value(row) for row in plane.table(THINGS).in_order(None)}

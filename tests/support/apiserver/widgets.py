@@ -10,6 +10,7 @@ import msgspec
 
 from datum_compute.api import planes
 from datum_compute.api.scheme import Resource
+from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.client.client import ApiClient
 from datum_compute.client.transport import HttpRequest, HttpResponse, asks_for_stream
 from datum_compute.env import Environment
@@ -143,9 +144,11 @@ def owned_by(owner: Mapping[str, Any], *, blocks: bool = False) -> list[dict[str
 
 
 @asynccontextmanager
-async def widget_server(env: Environment | None = None, path: Any = None) -> AsyncIterator[Caller]:
+async def widget_server(
+    env: Environment | None = None, path: Any = None, worker: WorkerProcess | None = None
+) -> AsyncIterator[Caller]:
     """A server whose every plane serves widgets; the caller calls cell ``dfw``."""
     async with embedded_server(
-        env, path, crds_for=lambda _: [WIDGET_CRD], cells=("dfw",), projects=()
+        env, path, crds_for=lambda _: [WIDGET_CRD], cells=("dfw",), projects=(), worker=worker
     ) as embedded:
         yield Caller(embedded, "cell/dfw")

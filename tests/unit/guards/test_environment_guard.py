@@ -30,6 +30,7 @@ FORBIDDEN = [
     "import secrets\n",
     "import threading\n",
     "from concurrent.futures import ThreadPoolExecutor\n",
+    "import subprocess\n",
     "import datetime\nx = datetime.datetime.now(datetime.UTC)\n",
     "from datetime import datetime\nx = datetime.now()\n",
     "from datetime import datetime as dt\nx = dt.utcnow()\n",

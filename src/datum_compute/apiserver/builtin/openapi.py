@@ -33,21 +33,24 @@ def index(kinds: Sequence[ServedKind], prefix: str = "") -> Document:
     """``/openapi/v3``. ``prefix`` is the plane's: links are relative to the server's root."""
     paths: Document = {}
     for api_version in sorted({kind.resource.api_version for kind in kinds}):
-        _, content_hash = encoded_document(kinds, api_version)
         place = _place(api_version)
-        link = f"{prefix}/openapi/v3/{place}?hash={content_hash}"
+        link = f"{prefix}/openapi/v3/{place}?hash={_hash(_facts(kinds, api_version))}"
         paths[place] = {"serverRelativeURL": link}
     return {"paths": paths}
 
 
 def encoded_document(kinds: Sequence[ServedKind], group_version: str) -> tuple[bytes, str]:
     """The document as bytes, and the hash the index links it under; empty when there is none."""
-    facts = tuple(
+    facts = _facts(kinds, group_version)
+    return (_encoded(facts), _hash(facts)) if facts else (b"", "")
+
+
+def _facts(kinds: Sequence[ServedKind], group_version: str) -> tuple[_Facts, ...]:
+    return tuple(
         _Facts(k.resource, k.list_kind, k.has_status, k.has_scale, k.verbs, k.schema)
         for k in sorted(kinds, key=lambda kind: kind.resource.plural)
         if k.resource.api_version == group_version
     )
-    return _encoded(facts) if facts else (b"", "")
 
 
 def _place(api_version: str) -> str:
@@ -65,13 +68,22 @@ class _Facts:
     verbs: tuple[str, ...]
     schema: Schema
 
+    @property
+    def named(self) -> tuple[Any, ...]:
+        return self.resource, self.list_kind, self.has_status, self.has_scale, self.verbs
+
 
 # Planes of one type share their documents; together they have far fewer than 128 group-versions.
 @lru_cache(maxsize=128)
-def _encoded(kinds: tuple[_Facts, ...]) -> tuple[bytes, str]:
+def _encoded(kinds: tuple[_Facts, ...]) -> bytes:
     document = _document(kinds)
-    encoded = msgspec.json.encode(document, order="sorted")
-    return encoded, hashlib.sha512(encoded).hexdigest()[:64].upper()
+    return msgspec.json.encode(document, order="sorted")
+
+
+def _hash(kinds: tuple[_Facts, ...]) -> str:
+    """Of what the document depends on: the index has all hashes, and builds no document."""
+    text = msgspec.json.encode([(*kind.named, kind.schema.digest) for kind in kinds])
+    return hashlib.sha512(text).hexdigest()[:64].upper()
 
 
 def _document(kinds: Iterable[_Facts]) -> Document:

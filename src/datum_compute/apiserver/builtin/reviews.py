@@ -41,7 +41,13 @@ def respond(
     return HttpResponse(201, errors.JSON_HEADERS, codec.encode_json(review))
 
 
+MAX_REVIEW = 16 * 1024
+"""Bytes of a review. A guess: the longest have the groups of a user."""
+
+
 def _body(path: str, request: HttpRequest) -> dict[str, Any]:
+    if len(request.body) > MAX_REVIEW:
+        raise errors.too_large(MAX_REVIEW)
     if content_type(request.headers) == protobuf.MEDIA_TYPE:
         return protobuf_bodies.decode_review(path.rpartition("/")[2], request.body)
     return decode_object(request.headers, request.body)

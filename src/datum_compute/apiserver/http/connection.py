@@ -307,8 +307,12 @@ class HttpServerConnection(asyncio.Protocol):
             self._headers,
             b"".join(self._body),
             stream=self._incoming,
+            is_wanted=self._is_wanted,
         )
         self._enqueue(_Exchange(request, self._keep_alive))
+
+    def _is_wanted(self) -> bool:
+        return not self._is_lost
 
     # Responses
 

@@ -12,9 +12,12 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from datum_compute.api.fields import FieldError
 from datum_compute.apiserver.codec import decode_json, encode_json
-from datum_compute.apiserver.kinds.served_kind import CrdInvalid, ServedKind, from_crd
+from datum_compute.apiserver.kinds import definitions
+from datum_compute.apiserver.kinds.served_kind import ServedKind, from_crd
 
 
 class KindRegistry:
@@ -49,16 +52,22 @@ class KindRegistry:
         assert kind is not None, f"every plane serves {group_resource}"
         return kind
 
+    def serves(self, definition: str) -> bool:
+        """Whether the definition of this name gives kinds."""
+        return bool(self._by_definition.get(definition)) and definition not in self.refused
+
     def kinds(self) -> list[ServedKind]:
         return list(self._by_path.values())
 
-    def define(self, definition: dict[str, Any]) -> None:
+    def define(self, raw: bytes) -> None:
         """Serve a stored definition, instead of its previous version."""
-        name = definition["metadata"]["name"]
+        stored = _decode_stored(raw)
+        definition: dict[str, Any] = {"metadata": stored.metadata, "status": stored.status}
+        name = stored.metadata["name"]
         # An older release stored definitions of built-in kinds; those never replace them.
         if (known := self.any_version(name)) is not None and known.builtin:
             return
-        kinds = compiled_kinds(definition) if _is_served(definition) else []
+        kinds = _compile(name, bytes(stored.spec)) if _is_served(definition) else []
         if "deletionTimestamp" in definition["metadata"]:
             self.terminating.add(name)
         else:
@@ -92,15 +101,48 @@ class KindRegistry:
             del self._by_path[resource.group, resource.version, resource.plural]
 
 
-def compiled_kinds(definition: dict[str, Any]) -> list[ServedKind]:
-    """Raises :class:`CrdInvalid`. Equal definitions give the very same kinds."""
-    content = {"metadata": {"name": definition["metadata"]["name"]}, "spec": definition.get("spec")}
-    return _compile(encode_json(content))
+class _Stored(msgspec.Struct):
+    """A stored definition. Its spec may be large, and is decoded only where it is not known."""
+
+    metadata: dict[str, Any] = {}
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    status: dict[str, Any] | None = None
+
+
+_decode_stored = msgspec.json.Decoder(_Stored).decode
 
 
 @lru_cache(maxsize=512)
-def _compile(content: bytes) -> list[ServedKind]:
-    return from_crd(decode_json(content))
+def _compile(name: str, spec: bytes) -> list[ServedKind]:
+    """Of a valid definition. Equal definitions give the very same kinds."""
+    return from_crd({"metadata": {"name": name}, "spec": decode_json(spec)})
+
+
+def find_faults(name: str, spec: bytes) -> list[FieldError]:
+    """Why a definition cannot be served."""
+    return list(_faults(name, spec))
+
+
+@lru_cache(maxsize=512)
+def _faults(name: str, spec: bytes) -> tuple[FieldError, ...]:
+    crd = {"metadata": {"name": name}, "spec": decode_json(spec)}
+    return tuple(definitions.validate_definition(crd))
+
+
+def stored_faults(raw: bytes) -> list[FieldError]:
+    stored = _decode_stored(raw)
+    return find_faults(stored.metadata["name"], bytes(stored.spec))
+
+
+def accepted_names(raw: bytes) -> dict[str, Any]:
+    """Of a stored definition."""
+    status = _decode_stored(raw).status or {}
+    return status.get("acceptedNames") or {}
+
+
+def only_names(raw: bytes) -> bytes:
+    """A stored definition with nothing but its accepted names."""
+    return encode_json({"status": {"acceptedNames": accepted_names(raw)}})
 
 
 def establish(
@@ -109,10 +151,9 @@ def establish(
     """Check a definition and write its status. ``others`` are the accepted names of the group's
     other definitions; one that wants a name of theirs is stored, and not served until it is
     free."""
-    try:
-        compiled_kinds(definition)
-    except CrdInvalid as error:
-        return error.errors
+    name, content = definition["metadata"].get("name", ""), encode_json(definition.get("spec"))
+    if faults := find_faults(name, content):
+        return faults
     spec = definition["spec"]
     held = definition.get("status") or {}
     versions = [one["name"] for one in spec["versions"] if one.get("storage")]

@@ -5,24 +5,13 @@ Discovery, OpenAPI, tables and the request handler read the same :class:`ServedK
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from datum_compute.api.fields import FieldError
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.kinds import definitions
 from datum_compute.apiserver.kinds.columns import AGE, NAME, TableColumn
 from datum_compute.apiserver.schema import Schema, compiled
-
-
-class CrdInvalid(Exception):
-    """A CustomResourceDefinition that cannot be served, with its field errors."""
-
-    def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__("; ".join(map(str, errors)))
-        self.errors = list(errors)
-
 
 FieldSteps = tuple[str, ...]
 
@@ -65,9 +54,7 @@ VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update
 
 
 def from_crd(crd: Mapping[str, Any]) -> list[ServedKind]:
-    """One kind per served version. Raises :class:`CrdInvalid`."""
-    if errors := definitions.validate_definition(crd):
-        raise CrdInvalid(errors)
+    """One kind per served version of a valid definition."""
     spec = crd["spec"]
     names = spec["names"]
     return [

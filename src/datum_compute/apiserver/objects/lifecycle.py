@@ -82,7 +82,7 @@ class Writer:
         if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += definitions.validate_group(obj)
             errors += registry.establish(
-                obj, metadata["creationTimestamp"], self._names_of_others(obj)
+                obj, metadata["creationTimestamp"], self.names_of_others(obj)
             )
         name = metadata.get("name", "")
         if errors:
@@ -99,13 +99,12 @@ class Writer:
         stored = self._plane.put(resource.group_resource, obj, None, validated_by=kind.schema)
         return WriteResult(stored.raw, stored, unknown=tuple(unknown))
 
-    def _names_of_others(self, definition: dict[str, Any]) -> list[dict[str, Any]]:
+    def names_of_others(self, definition: dict[str, Any]) -> list[dict[str, Any]]:
         """The accepted names of the other definitions of its group."""
         name, group = definition["metadata"].get("name", ""), definition["spec"]["group"]
         rows = self._plane.table(builtin_rules.CRDS).in_order(None)
         others = [row for row in rows if row.name != name and row.name.partition(".")[2] == group]
-        found = [decode_json(row.raw) for row in others]
-        return [(each.get("status") or {}).get("acceptedNames") or {} for each in found]
+        return [registry.accepted_names(self._plane.value(row)) for row in others]
 
     def _set_identity(self, kind: ServedKind, metadata: dict[str, Any]) -> None:
         metadata["uid"] = self._env.new_uid()
@@ -158,7 +157,7 @@ class Writer:
         if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += definitions.validate_change(old, new)
             now = object_meta.timestamp(self._env.now())
-            errors += registry.establish(new, now, self._names_of_others(new))
+            errors += registry.establish(new, now, self.names_of_others(new))
         if errors:
             raise status.invalid_object(resource, before.name, errors)
         return self.store_change(
@@ -244,12 +243,12 @@ class Writer:
 
     def read(self, kind: ServedKind, stored: StoredObject) -> dict[str, Any]:
         """A fresh, changeable copy of a current object, in the version of ``kind``."""
-        obj: dict[str, Any] = decode_json(stored.raw)
+        obj: dict[str, Any] = decode_json(self._plane.value(stored))
         obj["apiVersion"] = kind.resource.api_version
         return obj
 
     def raw(self, kind: ServedKind, stored: StoredObject) -> bytes:
-        return convert_version(kind, stored, stored.raw)
+        return convert_version(kind, stored, self._plane.value(stored))
 
 
 def convert_version(kind: ServedKind, stored: StoredObject, raw: bytes) -> bytes:

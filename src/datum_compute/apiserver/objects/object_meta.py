@@ -31,6 +31,10 @@ _is_label_value = re.compile(f"({name_patterns.QUALIFIED_NAME})?").fullmatch
 _is_qualified = re.compile(name_patterns.QUALIFIED_NAME).fullmatch
 
 _ANNOTATIONS_LIMIT = 256 * 1024
+_LABELS_LIMIT = 256 * 1024
+"""Characters of all labels, as of annotations: they are kept in memory, and decoded at once."""
+_REFERENCES_LIMIT = 1000
+"""Owners, and finalizers, of one object. A guess: hundreds of times what objects have."""
 _GENERATED_LENGTH = 5
 _GENERATED_FROM = "bcdfghjklmnpqrstvwxz2456789"  # neither vowels nor look-alikes, as upstream
 _NAME_LIMIT = 253
@@ -178,6 +182,8 @@ def validate_metadata(kind: ServedKind, metadata: dict[str, Any]) -> list[FieldE
         errors += _name_faults(kind, name)
     labels = metadata.get("labels")
     if labels:
+        if sum(map(len, labels)) + sum(map(len, labels.values())) > _LABELS_LIMIT:
+            return [*errors, fields.too_long("metadata.labels", "", _LABELS_LIMIT)]
         for key, value in labels.items():
             if not _is_label_value(value) or len(value) > 63:
                 errors.append(_label_value_fault(value))
@@ -187,6 +193,9 @@ def validate_metadata(kind: ServedKind, metadata: dict[str, Any]) -> list[FieldE
     annotations = metadata.get("annotations")
     if annotations:
         errors += _annotation_faults(annotations)
+    for field in ("ownerReferences", "finalizers"):
+        if (count := len(metadata.get(field) or ())) > _REFERENCES_LIMIT:
+            return [*errors, fields.too_many(f"metadata.{field}", count, _REFERENCES_LIMIT)]
     owners = metadata.get("ownerReferences")
     if owners:
         errors += _owner_faults(owners)

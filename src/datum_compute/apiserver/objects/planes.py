@@ -7,26 +7,30 @@ is created and dropped in the transaction that creates and removes its Project.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from datum_compute.api import planes
 from datum_compute.api.planes import PLANE_TYPES, PROJECT, ROOT, PlaneType
 from datum_compute.api.resourcemanager.v1alpha1 import PROJECTS
 from datum_compute.apiserver.codec import decode_json, encode_json
-from datum_compute.apiserver.kinds import builtin_rules
+from datum_compute.apiserver.kinds import builtin_rules, registry
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
 from datum_compute.apiserver.kinds.registry import KindRegistry
 from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.lifecycle import Writer
 from datum_compute.apiserver.objects.patches import json_equal
 from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 from datum_compute.env import Environment
+from datum_compute.log import get_logger
 
 CrdsFor = Callable[[PlaneType], Sequence[Mapping[str, Any]]]
 """The definitions that planes of a type serve."""
 
 _PROJECTS = PROJECTS.group_resource
+
+_log = get_logger(__name__)
 
 
 class Plane:
@@ -38,7 +42,10 @@ class Plane:
         plane_type: PlaneType,
         store: PlaneStore,
         builtins: list[ServedKind],
+        own_definitions: Collection[str] = (),
     ) -> None:
+        self.own_definitions = frozenset(own_definitions)
+        """Names of those that the type of plane gives it; only ``system:masters`` change them."""
         self.name = store.name
         self.type = plane_type
         self.prefix = planes.plane_prefix(store.name)
@@ -77,7 +84,12 @@ class PlaneRegistry:
                 continue  # of another release: kept in the store, not served
             plane = self._add(plane_type, stored)
             for row in stored.table(builtin_rules.CRDS).in_order(None):
-                plane.registry.define(decode_json(row.raw))
+                raw = stored.value(row)
+                if faults := registry.stored_faults(raw):
+                    why = "; ".join(map(str, faults))
+                    _log.error("definition not served", plane=stored.name, name=row.name, why=why)
+                else:
+                    plane.registry.define(raw)
         store.subscribe(self._on_change)
 
     def get(self, name: str) -> Plane | None:
@@ -118,7 +130,8 @@ class PlaneRegistry:
                 self._drop(plane.name)
 
     def _add(self, plane_type: PlaneType, stored: PlaneStore) -> Plane:
-        plane = Plane(self._env, plane_type, stored, self._builtins)
+        own = [each["metadata"]["name"] for each in self._definitions[plane_type]]
+        plane = Plane(self._env, plane_type, stored, self._builtins, own)
         self._planes[stored.name] = plane
         return plane
 
@@ -144,10 +157,16 @@ class PlaneRegistry:
             return
         held = plane.writer.read(kind, before)
         outcome = kind.schema.process(wanted)
-        if not outcome.errors and json_equal(wanted["spec"], held["spec"]):
+        is_same = not outcome.errors and json_equal(wanted["spec"], held.get("spec"))
+        if is_same and plane.registry.serves(before.name):
             return
-        held["spec"] = wanted["spec"]
-        plane.writer.replace(kind, before, held)
+        _log.info("definition put back", plane=plane.name, name=before.name)
+        # Stored without comparing the two: what must not change by a request may be damaged here.
+        held = {**held, "spec": wanted["spec"], "status": {}}
+        now = object_meta.timestamp(self._env.now())
+        registry.establish(held, now, plane.writer.names_of_others(held))
+        held["metadata"]["generation"] = held["metadata"].get("generation", 0) + 1
+        plane.store.put(builtin_rules.CRDS, held, before, validated_by=kind.schema)
 
     def _on_change(self, stored: PlaneStore, table: Table, event: StoreEvent) -> None:
         if table.resource == builtin_rules.CRDS:
@@ -156,7 +175,7 @@ class PlaneRegistry:
                 plane.registry.undefine(event.after.name)
                 stored.table(event.after.name).end_sinks()
             else:
-                plane.registry.define(decode_json(event.after.raw))
+                plane.registry.define(event.after.raw)
         elif table.resource == _PROJECTS and stored.name == ROOT.plane():
             name = PROJECT.plane(event.after.name)
             if event.deleted and name in self._planes:

@@ -25,7 +25,9 @@ class ListStream:
         separator: bytes,
         render: Callable[[bytes], bytes],
         usage: Usage,
+        slice_bytes: int = SLICE_BYTES,
     ) -> None:
+        self._slice_bytes = slice_bytes
         self._items = iter(items)
         self._render = render
         self._separator = separator
@@ -48,11 +50,11 @@ class ListStream:
         parts, size = [self._head], 0
         self._head = b""
         for raw in self._items:
-            parts.append(self._before)
-            parts.append(self._render(raw))
+            rendered = self._render(raw)
+            parts += (self._before, rendered)
             self._before = self._separator
-            size += len(raw)
-            if size >= SLICE_BYTES:
+            size += max(len(raw), len(rendered))
+            if size >= self._slice_bytes:
                 return b"".join(parts)
         self.is_complete = True
         parts.append(self._tail)

@@ -18,6 +18,7 @@ from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.printing.list_stream import ListStream
 from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.request.flow_control import SLICE_BYTES
 from datum_compute.apiserver.storage.protocol import StoredObject
 from datum_compute.client.transport import HttpResponse
 
@@ -96,6 +97,7 @@ class Renderer:
             separator=b"" if yaml else b",",
             render=render,
             usage=self._call.usage,
+            slice_bytes=MAX_YAML if yaml else SLICE_BYTES,
         )
         if not stream.is_complete:
             return HttpResponse(200, headers, stream=stream.open())
@@ -115,6 +117,11 @@ class Renderer:
             with_columns=headed,
         )
 
+    @property
+    def table_key(self) -> tuple[Any, ...]:
+        """Equal where the same objects give the same table."""
+        return self._call.kind, self._call.query.get("includeObject")
+
     def _include_object(self) -> tables.IncludeObject:
         wanted = self._call.query.get("includeObject") or "Metadata"
         if wanted not in _INCLUDED:
@@ -122,9 +129,9 @@ class Renderer:
         return _INCLUDED[wanted]
 
 
-MAX_YAML = 64 * 1024
+MAX_YAML = 16 * 1024
 """Bytes of an object that is written in the block style of YAML, which takes a thousand times as
-long as JSON. Larger ones are written as JSON, which is YAML too. A guess: some 0.1 s."""
+long as JSON. Larger ones are written as JSON, which is YAML too. A guess: some 30 ms."""
 
 
 def _unchanged(raw: bytes) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from datum_compute.api.selectors import FieldSelector, LabelSelector, SelectorError
 from datum_compute.apiserver import errors
@@ -12,6 +12,12 @@ from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.storage.protocol import StoredObject, StoreEvent
 
 _METADATA = ("metadata.name", "metadata.namespace")
+
+
+MAX_SELECTOR = 8192
+"""Characters of a selector: what proxies take of a URL."""
+MAX_REQUIREMENTS = 100
+"""Of a selector. A guess: each is compared with every object and every change."""
 
 
 class Selection:
@@ -28,6 +34,15 @@ class Selection:
     def selects_all(self) -> bool:
         """Whether there is no selector; the namespace may still narrow it."""
         return self._labels is None and self._fields is None
+
+    def cost(self, stored: StoredObject) -> int:
+        """What it takes to match a version, as bytes that are rendered."""
+        labels = self._labels.requirements if self._labels is not None else ()
+        compared = sum(2 + len(each.values) // 8 for each in labels)
+        decoded = self._fields is not None and any(
+            path not in _METADATA for path, _, _ in self._fields.requirements
+        )
+        return _MATCH_COST * (1 + compared) + (stored.size if decoded else 0)
 
     def excludes_event(self, event: StoreEvent) -> bool:
         """Whether a change cannot match, neither before nor after. A cheap test by one label
@@ -79,23 +94,37 @@ def _one_label(selector: LabelSelector | None) -> tuple[str, str]:
     return "", ""
 
 
+_MATCH_COST = 128
+
+
 def _labels(text: str) -> LabelSelector | None:
     if not text.strip():
         return None
+    return _parsed(LabelSelector.parse, text)
+
+
+Parsed = TypeVar("Parsed", LabelSelector, FieldSelector)
+
+
+def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
+    if len(text) > MAX_SELECTOR:
+        found = f"{len(text)} characters; at most {MAX_SELECTOR} are served"
+        raise errors.bad_request(f"the selector has {found}")
     try:
-        return LabelSelector.parse(text)
+        selector = parse(text)
     except SelectorError as error:
         raise errors.bad_request(str(error)) from error
+    if len(selector.requirements) > MAX_REQUIREMENTS:
+        found = f"{len(selector.requirements)} requirements; at most {MAX_REQUIREMENTS} are served"
+        raise errors.bad_request(f"the selector has {found}")
+    return selector
 
 
 def _fields(call: RequestContext) -> FieldSelector | None:
     text = call.query.get("fieldSelector", "")
     if not text.strip():
         return None
-    try:
-        selector = FieldSelector.parse(text)
-    except SelectorError as error:
-        raise errors.bad_request(str(error)) from error
+    selector = _parsed(FieldSelector.parse, text)
     for path, _, _ in selector.requirements:
         if path not in _METADATA and path not in call.kind.selectable_fields:
             raise errors.bad_request(f"field label not supported: {path}")

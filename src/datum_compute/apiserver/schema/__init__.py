@@ -22,20 +22,38 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from datum_compute.apiserver.schema.outcome import SchemaOutcome, TooManyErrors
+from datum_compute.apiserver.schema.cost import is_costly
+from datum_compute.apiserver.schema.outcome import (
+    SchemaOutcome,
+    TooManyErrors,
+    ValidationRule,
+    Walk,
+)
 from datum_compute.apiserver.schema.walk import compile_root
 
 
 class Schema:
     """A compiled schema. Immutable; obtain it from :func:`compiled`."""
 
-    __slots__ = ("__weakref__", "_walk", "digest", "rules", "source")
+    __slots__ = ("__weakref__", "_compiled", "digest", "is_costly", "source")
 
-    def __init__(self, source: Mapping[str, Any], digest: str) -> None:
+    def __init__(self, source: Mapping[str, Any], digest: str, *, is_costly: bool = False) -> None:
         self.source = source
         self.digest = digest
         """Names the content: equal for equal schemas, in every process."""
-        self._walk, self.rules = compile_root(source)
+        self.is_costly = is_costly
+        """Whether compiling it, or a walk over a small object, may take long."""
+        self._compiled: tuple[Walk, tuple[ValidationRule, ...]] | None = None
+
+    @property
+    def rules(self) -> tuple[ValidationRule, ...]:
+        return self._compile()[1]
+
+    def _compile(self) -> tuple[Walk, tuple[ValidationRule, ...]]:
+        """On the first use: a costly one may have none in this process."""
+        if self._compiled is None:
+            self._compiled = compile_root(self.source)
+        return self._compiled
 
     def process(self, obj: dict[str, Any], known: Mapping[str, Any] | None = None) -> SchemaOutcome:
         """Prune, default and validate ``obj`` in place.
@@ -48,7 +66,7 @@ class Schema:
         """
         outcome = SchemaOutcome(known)
         with suppress(TooManyErrors):
-            self._walk(obj, (), outcome)
+            self._compile()[0](obj, (), outcome)
         if len(outcome.unknown) > 1:
             outcome.unknown.sort()
         return outcome
@@ -60,13 +78,14 @@ _schemas: WeakValueDictionary[str, Schema] = WeakValueDictionary()
 def compiled(source: Mapping[str, Any]) -> Schema:
     """The schema of this ``openAPIV3Schema``; equal content gives the very same object.
 
-    Raises ValueError on a pattern that is no regular expression; ``structural`` reports
-    that, and everything else that cannot be served, with its place.
+    Its first use raises ValueError on a pattern that is no regular expression; ``structural``
+    reports that, and everything else that cannot be served, with its place.
     """
     text = msgspec.json.encode(source, order="deterministic")
     digest = hashlib.sha256(text).hexdigest()[:32]
     schema = _schemas.get(digest)
     if schema is None:
-        # Compiled from a copy: the caller's dict may change, the shared schema may not.
-        schema = _schemas[digest] = Schema(msgspec.json.decode(text), digest)
+        # From a copy: the caller's dict may change, the shared schema may not.
+        source = msgspec.json.decode(text)
+        schema = _schemas[digest] = Schema(source, digest, is_costly=is_costly(source, text))
     return schema

@@ -45,6 +45,10 @@ RECENT_SECONDS = 30
 
 SMALL_HISTORY_BYTES = 256 * 1024
 
+KEPT_BYTES = 64 * 1024
+"""Of a current object that is kept in memory; a larger one is read from the disk when it is asked
+for. A guess: nearly all objects are smaller, and five hundred of 1 MB are not half a gigabyte."""
+
 HISTORY_BYTES = 64 * 1024 * 1024
 """The history of all planes together is never larger for long, however young it is. A guess:
 about 60,000 changes of small objects."""
@@ -61,6 +65,10 @@ class StoreRefused(Exception):
 class HistoryDamaged(Exception):
     """A version that only the history has is damaged; the message names it. The current objects
     are not affected."""
+
+
+class ObjectDamaged(HistoryDamaged):
+    """A current object is damaged, one that is not kept in memory."""
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,10 +146,21 @@ class StoredObject(msgspec.Struct, gc=False):
     finalizers: tuple[str, ...]
     deleting: bool
     raw: bytes
-    """Of a current version. Empty once superseded: then :meth:`Store.value` has them."""
+    """Empty where they are not kept in memory, as those of a superseded version or of a large
+    object: then :meth:`PlaneStore.value` has them."""
     validated_by: object | None = None
     """The schema that validated this version as a whole, metadata included; None where that is
     not known, as after the store was opened."""
+    size: int = 0
+    """Of the bytes, wherever they are."""
+
+
+class EncodedObject(msgspec.Struct, frozen=True, gc=False):
+    """An object that was encoded before its revision was known."""
+
+    raw: bytes
+    mark: bytes
+    """Stands in ``raw``, once, in place of the resourceVersion."""
 
 
 class StoreEvent(msgspec.Struct, frozen=True, gc=False):
@@ -233,6 +252,10 @@ class PlaneStore(Protocol):
 
     def get(self, key: ObjectKey) -> StoredObject | None: ...
 
+    def value(self, stored: StoredObject) -> bytes:
+        """As :meth:`Store.value`."""
+        ...
+
     def find_by_uid(self, uid: str) -> ObjectKey | None: ...
 
     def dependents_of(self, uid: str) -> Sequence[ObjectKey]:
@@ -243,7 +266,7 @@ class PlaneStore(Protocol):
     def put(
         self,
         resource: str,
-        obj: dict[str, Any],
+        obj: dict[str, Any] | EncodedObject,
         before: StoredObject | None,
         *,
         validated_by: object | None = None,
@@ -252,7 +275,9 @@ class PlaneStore(Protocol):
         nothing."""
         ...
 
-    def remove(self, resource: str, obj: dict[str, Any], before: StoredObject) -> StoredObject:
+    def remove(
+        self, resource: str, obj: dict[str, Any] | EncodedObject, before: StoredObject
+    ) -> StoredObject:
         """Delete; ``obj`` is the last state and gets the revision of the deletion."""
         ...
 

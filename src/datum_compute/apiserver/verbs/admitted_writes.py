@@ -7,12 +7,13 @@ again on top of the change and reviewed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.codec import decode_json
+from datum_compute.apiserver.objects.lifecycle import WriteResult
 from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request.admission import Admission, AdmissionRefused, AdmissionReviews
@@ -24,6 +25,11 @@ from datum_compute.env import Environment
 
 ATTEMPTS = 5
 """Drafts before the client gets a conflict; as upstream."""
+MAX_REVIEWED = 64 * 1024
+"""Bytes of an object that is reviewed, on the loop. A guess: ten times what a large one has."""
+
+TryWrite = Callable[[str, RequestContext], Awaitable[tuple[Draft, WriteResult] | HttpResponse]]
+"""What a write would store; a response where it is refused."""
 
 
 async def write(
@@ -33,13 +39,23 @@ async def write(
     renderer: Renderer,
     env: Environment,
     plane: Callable[[], Plane],
+    try_write: TryWrite | None = None,
 ) -> HttpResponse:
     """A create, update or patch with admission. ``plane`` gives the plane of this name as it
-    is then. Raises what the write without admission would."""
+    is then; ``try_write`` tries it elsewhere than on the loop. Raises what the write without
+    admission would."""
     reviews = AdmissionReviews(admission, call, env)
     for _ in range(ATTEMPTS):
-        draft = writes.draft(verb, call)
-        trial = writes.store(call, draft, dry_run=True)
+        if try_write is None:
+            draft = writes.draft(verb, call)
+            trial = writes.store(call, draft, dry_run=True)
+        else:
+            tried = await try_write(verb, call)
+            if isinstance(tried, HttpResponse):
+                return tried
+            draft, trial = tried
+            if len(trial.raw) > MAX_REVIEWED:
+                raise errors.too_large(MAX_REVIEWED)
         if draft.before is not None and trial.stored is draft.before:
             return writes.build_response(renderer, draft, trial)  # nothing changes
         try:

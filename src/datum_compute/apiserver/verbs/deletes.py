@@ -49,6 +49,8 @@ def delete(call: RequestContext, renderer: Renderer) -> HttpResponse:
     return HttpResponse(200, errors.JSON_HEADERS, body)
 
 
+MAX_OPTIONS = 4096
+"""Bytes of delete options. A guess: there are a handful of fields."""
 _DELETE_COST = 2048
 """What a delete costs beside its bytes, as bytes: some 50 us, measured."""
 
@@ -56,16 +58,16 @@ _DELETE_COST = 2048
 async def delete_collection(call: RequestContext, renderer: Renderer, store: Store) -> HttpResponse:
     options = _delete_options(call)
     selection = Selection(call, store.value)
-    chosen = [row for row in call.table.in_order(call.namespace) if selection.matches(row)]
     deleted: list[WriteResult] = []
     size = 0
-    for row in chosen:
+    for row in list(call.table.in_order(call.namespace)):
+        size += selection.cost(row)
         if size > SLICE_BYTES:
             size = 0
             await asyncio.sleep(0)
             if store.planes.get(call.plane.name) is not call.plane.store:
                 raise errors.PathNotFound  # the plane was deleted
-        # What was chosen may be changed or gone after other requests.
+        # It may be changed or gone after other requests.
         current = call.table.get(row.namespace, row.name)
         if current is None or current.uid != row.uid or not selection.matches(current):
             continue
@@ -109,6 +111,8 @@ def _delete_options(call: RequestContext) -> DeleteOptions:
 def _decode_options(call: RequestContext) -> _WireOptions:
     if not call.request.body:
         return _WireOptions()
+    if len(call.request.body) > MAX_OPTIONS:
+        raise errors.too_large(MAX_OPTIONS)
     body = decode_object(call.request.headers, call.request.body)
     try:
         return msgspec.convert(body, _WireOptions)

@@ -7,9 +7,10 @@ when that moment has left the history the next page is a 410.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from itertools import dropwhile
 
 import msgspec
@@ -19,6 +20,7 @@ from datum_compute.apiserver import errors as status
 from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing.renderer import Page, Renderer
 from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.request.flow_control import SLICE_BYTES
 from datum_compute.apiserver.request.selection import Selection
 from datum_compute.apiserver.storage.protocol import Store, StoredObject
 from datum_compute.client.transport import HttpResponse
@@ -37,10 +39,12 @@ _decode_token = msgspec.json.Decoder(_Token).decode
 
 def get(call: RequestContext, renderer: Renderer) -> HttpResponse:
     stored = call.existing()
-    return renderer.one(stored, stored.raw)
+    return renderer.one(stored, call.plane.store.value(stored))
 
 
-def list_objects(call: RequestContext, renderer: Renderer, store: Store) -> HttpResponse:
+def list_objects(
+    call: RequestContext, renderer: Renderer, store: Store
+) -> HttpResponse | Awaitable[HttpResponse]:
     if call.flag("sendInitialEvents"):
         error = fields.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
         raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
@@ -49,15 +53,55 @@ def list_objects(call: RequestContext, renderer: Renderer, store: Store) -> Http
     revision, rows = _rows(call, token)
     if token is not None:
         rows = dropwhile(lambda row: (row.namespace, row.name) <= token.start, rows)
-    chosen: Iterator[StoredObject] = filter(selection.matches, rows)
     limit = call.number("limit") or 0
+    if selection.selects_all:
+        return _page(call, renderer, store, revision, rows, limit, counts=True)
+    return _select(call, renderer, store, revision, rows, limit, selection)
+
+
+async def _select(
+    call: RequestContext,
+    renderer: Renderer,
+    store: Store,
+    revision: int,
+    rows: Iterable[StoredObject],
+    limit: int,
+    selection: Selection,
+) -> HttpResponse:
+    """A page of what the selection matches. Other requests go on while it is looked for, so the
+    rows are held: a version never changes."""
+    chosen: list[StoredObject] = []
+    cost = 0
+    for row in list(rows):
+        cost += selection.cost(row)
+        if cost > SLICE_BYTES:
+            cost = 0
+            await asyncio.sleep(0)
+        if selection.matches(row):
+            chosen.append(row)
+            if limit and len(chosen) > limit:  # one more than the page has
+                break
+    return _page(call, renderer, store, revision, chosen, limit, counts=False)
+
+
+def _page(
+    call: RequestContext,
+    renderer: Renderer,
+    store: Store,
+    revision: int,
+    rows: Iterable[StoredObject],
+    limit: int,
+    *,
+    counts: bool,
+) -> HttpResponse:
+    chosen = iter(rows)
     page = _take(chosen, limit)
     following = next(chosen, None) if limit and len(page) == limit else None
     where = Page(str(revision))
     if following is not None:
         last = (page[-1].namespace, page[-1].name)
         next_token = _encode_token(_Token(_TOKEN_VERSION, revision, last))
-        remaining = 1 + sum(1 for _ in chosen) if selection.selects_all else None
+        remaining = 1 + sum(1 for _ in chosen) if counts else None
         where = Page(str(revision), next_token, remaining)
     # Versions, not bytes: those of a version that is superseded meanwhile are in the log.
     items = (convert_version(call.kind, row, store.value(row)) for row in page)

@@ -308,10 +308,14 @@ class _TableLines:
         self._headed = True
 
     def __call__(self, event: str, stored: StoredObject, shared: dict[Any, bytes]) -> bytes:
-        obj = decode_json(self._store.value(stored))
-        table = self._renderer.table([obj], str(stored.revision), headed=self._headed)
+        key = (self._renderer.table_key, event, self._headed)
+        found = shared.get(key)
+        if found is None:
+            obj = decode_json(self._store.value(stored))
+            table = self._renderer.table([obj], str(stored.revision), headed=self._headed)
+            found = shared[key] = encode_json({"type": event, "object": table}) + b"\n"
         self._headed = False
-        return encode_json({"type": event, "object": table}) + b"\n"
+        return found
 
 
 def error_line(error: errors.ApiError) -> bytes:

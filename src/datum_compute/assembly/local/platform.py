@@ -24,6 +24,7 @@ from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.server import ApiServer
 from datum_compute.apiserver.storage import open_store
 from datum_compute.apiserver.storage.protocol import Listener, PlaneStore, Store, StoreEvent, Table
+from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.assembly import rights
 from datum_compute.assembly.local import admission, bootstrap
 from datum_compute.assembly.local.cell_providers import CellProviders
@@ -108,8 +109,10 @@ class LocalPlatform:
         supervise: Callable[[str, ManagerFactory], Running] | None = None,
         listeners: Sequence[Listener] = (),
         guard: Callable[[Roles], Authorizer] = lambda roles: roles,
+        worker: WorkerProcess | None = None,
     ) -> None:
-        """``partitions`` are the disconnected cells. Simulations replace the rest:
+        """``partitions`` are the disconnected cells; ``worker`` takes requests that are too much
+        for the loop. Simulations replace the rest:
         ``transport_factory`` makes the transports of the processes, ``supervise`` runs a process
         of a name from its factory, ``listeners`` get every change of the store, and ``guard``
         authorizes every request."""
@@ -122,6 +125,7 @@ class LocalPlatform:
         self._listeners = listeners
         self._roles = Roles()
         self._authorizer = guard(self._roles)
+        self._worker = worker
         self._server: ApiServer | None = None
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
@@ -167,6 +171,7 @@ class LocalPlatform:
                 metrics=self._metrics,
                 logs=self.providers.as_logs(),
                 commands=self.providers.as_commands(),
+                worker=self._worker,
                 admissions=(
                     admission.build_admission(self._workload_reviewer),
                     admission.build_claim_admission(self._claim_reviewer),

@@ -24,6 +24,7 @@ from pathlib import Path
 import datum_compute
 from datum_compute.apiserver.http.listener import serve
 from datum_compute.apiserver.storage.protocol import StoreDamaged, StoreRefused
+from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.assembly import event_loop
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.platform import LocalPlatform
@@ -188,7 +189,9 @@ async def _serve(
     if state.settings() is None:  # a start that fails can be repeated with the same settings
         state.store_settings(replace(settings, port=0))
     partitions = Partitions(state.disconnected(), on_change=state.store_disconnected)
-    platform = LocalPlatform(env, state.database, settings, partitions=partitions)
+    platform = LocalPlatform(
+        env, state.database, settings, partitions=partitions, worker=WorkerProcess()
+    )
     async with platform.run(admin_token=state.ensure_token(env)):
         ports = [settings.port] if settings.port else [DEFAULT_PORT, 0]
         async with serve(

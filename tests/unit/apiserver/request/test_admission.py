@@ -16,10 +16,12 @@ from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.apiserver.request.admission import Admission
+from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.apiserver.workers import CountingWorker
 from tests.support.decisions.workloads import CONTAINER, with_changes
 
 PATH = "/apis/compute.datumapis.com/v1alpha/namespaces/default/workloads"
@@ -73,11 +75,13 @@ def always(response: dict[str, Any]) -> Answer:
 
 
 @asynccontextmanager
-async def reviewed_server() -> AsyncIterator[tuple[EmbeddedServer, Reviewer]]:
+async def reviewed_server(
+    worker: WorkerProcess | None = None,
+) -> AsyncIterator[tuple[EmbeddedServer, Reviewer]]:
     reviewer = Reviewer()
     resources = frozenset({compute.WORKLOADS.group_resource, "configmaps"})
     admission = Admission("reviewer", resources, reviewer.mutate, reviewer.validate)
-    async with embedded_server(admissions=[admission]) as embedded:
+    async with embedded_server(admissions=[admission], worker=worker) as embedded:
         yield embedded, reviewer
 
 
@@ -387,3 +391,36 @@ async def test_reviewing_the_rights_of_others_needs_a_right() -> None:
                 core.SUBJECT_ACCESS_REVIEWS,
                 {"spec": {"user": "bo", "resourceAttributes": {"verb": "get"}}},
             )
+
+
+@pytest.mark.realtime
+async def test_a_large_body_is_reviewed_as_it_would_be_stored() -> None:
+    worker = CountingWorker()
+    async with reviewed_server(worker) as (embedded, reviewer):
+        unknown = {f"key{index}": 1 for index in range(20_000)}
+        body = {**with_changes(CONTAINER, {}), **unknown}
+
+        made = await send(embedded, "POST", PATH, body)
+        changed = await send(embedded, "PATCH", f"{PATH}/api", {"metadata": unknown})
+        strict = await send(embedded, "POST", PATH, body, ("fieldValidation", "Strict"))
+
+        assert (made.status, changed.status, strict.status) == (201, 200, 400)
+        assert made.headers["warning"].startswith('299 - "unknown field')
+        assert worker.completed == 3
+        (request,) = reviewer.validating
+        assert not unknown.keys() & request["object"].keys()
+        stored = json.loads(made.body)
+        assert stored["spec"] == request["object"]["spec"]
+
+
+@pytest.mark.realtime
+async def test_an_object_that_is_too_large_to_review_is_refused() -> None:
+    async with reviewed_server(CountingWorker()) as (embedded, reviewer):
+        data = {f"key{index}": "text" for index in range(20_000)}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": data}
+
+        response = await send(embedded, "POST", "/api/v1/namespaces/default/configmaps", body)
+
+        assert response.status == 413
+        assert "limit is 65536" in json.loads(response.body)["message"]
+        assert not reviewer.mutating

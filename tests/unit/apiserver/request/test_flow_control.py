@@ -87,6 +87,47 @@ async def test_open_watches_are_limited_for_each_user() -> None:
         assert (others.status, listed.status, again.status) == (200, 200, 200)
 
 
+async def test_1500_watches_of_five_users_get_every_event_and_no_user_gets_more() -> None:
+    names = [f"user{number}" for number in range(5)]
+    roles = Roles()
+    for name in names:
+        rights = PolicyRule("example.com", "widgets", ("list", "watch"))
+        roles.grant(name, "cell/dfw", [rights])
+    async with embedded_server(
+        crds_for=lambda _: [WIDGET_CRD], cells=("dfw",), projects=(), authorizer=roles
+    ) as embedded:
+        for name in names:
+            embedded.token(name, ["developers"])
+        users = [Caller(embedded, "cell/dfw", name) for name in names]
+        watches = [
+            await user.send("GET", WIDGETS_PATH, query=WATCH)
+            for user in users
+            for _ in range(ORDINARY.watches)
+        ]
+        refused = [await user.send("GET", WIDGETS_PATH, query=WATCH) for user in users]
+        admin = Caller(embedded, "cell/dfw")
+        for number in range(3):
+            await admin.create(f"w{number}")
+        await admin.delete("w0")
+
+        seen = {await _types(each, 4) for each in watches}
+
+        assert len(watches) == 1500
+        assert seen == {("ADDED", "ADDED", "ADDED", "DELETED")}
+        assert [each.status for each in refused] == [429] * 5
+        assert {each.headers["retry-after"] for each in refused} == {"1"}
+
+
+async def _types(response: HttpResponse, count: int) -> tuple[str, ...]:
+    """The types of the first events of a watch."""
+    assert response.stream is not None
+    lines: list[bytes] = []
+    while len(lines) < count:
+        lines += (await anext(response.stream)).splitlines()
+    await close_stream(response.stream)
+    return tuple(json.loads(line)["type"] for line in lines)
+
+
 async def test_responses_that_are_not_read_are_limited_for_each_user() -> None:
     async with two_users() as (bob, admin):
         await admin.create("big", {"color": "x" * 2**20})

@@ -103,7 +103,7 @@ def test_a_schema_with_very_many_parts_is_compiled_in_linear_time() -> None:
         parts = [{"minLength": 1}] * size
         return {"type": "object", "properties": {"a": {"type": "string", "allOf": parts}}}
 
-    assert cpu_growth(make, compiled, 16_000) < LINEAR
+    assert cpu_growth(make, lambda source: compiled(source).rules, 16_000) < LINEAR
 
 
 async def test_of_very_many_faults_the_first_hundred_are_reported() -> None:
@@ -122,10 +122,10 @@ async def test_of_very_many_faults_the_first_hundred_are_reported() -> None:
 @pytest.mark.parametrize(
     "metadata",
     [
-        {"labels": {f"key {index}": "no value" for index in range(20_000)}},
-        {"annotations": {f"key {index}": "" for index in range(20_000)}},
-        {"finalizers": [f"no name {index}" for index in range(20_000)]},
-        {"ownerReferences": [{"controller": True}] * 20_000},
+        {"labels": {f"key {index}": "no value" for index in range(900)}},
+        {"annotations": {f"key {index}": "" for index in range(900)}},
+        {"finalizers": [f"no name {index}" for index in range(900)]},
+        {"ownerReferences": [{"controller": True}] * 900},
     ],
     ids=["labels", "annotations", "finalizers", "owners"],
 )

@@ -13,6 +13,7 @@ import apsw
 import pytest
 
 from datum_compute.apiserver.storage.protocol import (
+    KEPT_BYTES,
     Damage,
     HistoryDamaged,
     StoreDamaged,
@@ -31,6 +32,7 @@ from tests.support.apiserver.damage import (
     write_stored_files,
 )
 from tests.support.apiserver.stores import put, remove
+from tests.support.apiserver.widgets import WIDGETS_PATH, widget_server
 
 MANY, QUICK, CHUNK = 5000, 200, 50
 """How many cases there are, how many run with the ordinary tests, and how many at a time."""
@@ -323,6 +325,20 @@ async def test_a_damaged_version_of_the_history_is_not_served(tmp_path: Path) ->
         store.value(first)
 
     store.close()
+
+
+async def test_a_large_object_that_is_damaged_meanwhile_is_not_served(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    async with widget_server(path=path) as caller:
+        await caller.create("large", {"color": "Thing" * KEPT_BYTES})
+        await caller.create("small")
+        change(path, "WHERE name = 'large'")
+
+        code, answer = await caller.call("GET", f"{WIDGETS_PATH}/large")
+
+        assert (code, answer["reason"]) == (500, "InternalError")
+        assert "the stored object default/large at revision" in answer["message"]
+        assert (await caller.get("small"))["metadata"]["name"] == "small"
 
 
 async def test_a_damaged_file_is_neither_backed_up_nor_restored(tmp_path: Path) -> None:

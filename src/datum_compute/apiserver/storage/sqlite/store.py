@@ -4,8 +4,8 @@ A write goes to memory and to the open batch; the next turn of the loop commits 
 one transaction with one sync, then wakes the requests that wait in
 :meth:`LogStore.wait_durable` and delivers the events.
 
-Superseded versions keep their labels in memory, for watches that select on them, but not their
-bytes; :meth:`LogStore.value` reads those back from the log.
+Superseded versions and large objects keep their labels in memory, for watches that select on them,
+but not their bytes; :meth:`LogStore.value` reads those back from the log.
 
 History goes when it is too old, and sooner when it is too large: :meth:`LogStore.compact_step`.
 """
@@ -20,10 +20,13 @@ from typing import Any
 from datum_compute.apiserver.storage.protocol import (
     HISTORY_BYTES,
     HISTORY_SECONDS,
+    KEPT_BYTES,
     RECENT_SECONDS,
     SMALL_HISTORY_BYTES,
+    EncodedObject,
     HistoryDamaged,
     Listener,
+    ObjectDamaged,
     ObjectKey,
     Sink,
     StoreBroken,
@@ -97,6 +100,9 @@ class LogPlane:
         table = self.tables.get(key[0])
         return table.get(key[1], key[2]) if table is not None else None
 
+    def value(self, stored: StoredObject) -> bytes:
+        return self._store.value(stored)
+
     def find_by_uid(self, uid: str) -> ObjectKey | None:
         return self.uids.get(uid)
 
@@ -106,24 +112,23 @@ class LogPlane:
     def put(
         self,
         resource: str,
-        obj: dict[str, Any],
+        obj: dict[str, Any] | EncodedObject,
         before: StoredObject | None,
         *,
         validated_by: object | None = None,
     ) -> StoredObject:
         batch = self._store.open_batch()
-        metadata = obj["metadata"]
         revision = self.revision = self.revision + 1
-        metadata["resourceVersion"] = str(revision)
         stored = build_stored(self._store.next_handle(), revision, obj, before, validated_by)
         event = StoreEvent(revision, before, stored, False, batch.time)
         self._record(resource, event, PUT, batch)
         return stored
 
-    def remove(self, resource: str, obj: dict[str, Any], before: StoredObject) -> StoredObject:
+    def remove(
+        self, resource: str, obj: dict[str, Any] | EncodedObject, before: StoredObject
+    ) -> StoredObject:
         batch = self._store.open_batch()
         revision = self.revision = self.revision + 1
-        obj["metadata"]["resourceVersion"] = str(revision)
         stored = build_stored(self._store.next_handle(), revision, obj, before)
         self._record(
             resource, StoreEvent(revision, before, stored, True, batch.time), DELETE, batch
@@ -155,7 +160,7 @@ class LogPlane:
         self, table: LogTable, event: StoreEvent, size: int, *, recorded: bool = True
     ) -> None:
         """Apply a change to memory: rows, indexes and, if ``recorded``, history. ``size`` is that
-        of the new version; the version before it still has its bytes."""
+        of the new version."""
         before, after = event.before, event.after
         key = (table.resource, after.namespace, after.name)
         if event.deleted:
@@ -175,7 +180,7 @@ class LogPlane:
         if after.owners and not event.deleted:
             for owner in after.owners:
                 self.dependents.setdefault(owner.uid, {})[key] = None
-        superseded = len(before.raw) if before is not None else 0
+        superseded = before.size if before is not None else 0
         self._store.live_bytes += (0 if event.deleted else size) - superseded
         if recorded:
             past = superseded + (size if event.deleted else 0)
@@ -351,9 +356,13 @@ class LogStore:
         try:
             return self._file.value(stored.handle)
         except UNREADABLE as error:
-            raise HistoryDamaged(
-                f"{stored.namespace}/{stored.name} at revision {stored.revision}"
-            ) from error
+            what = f"{stored.namespace}/{stored.name} at revision {stored.revision}"
+            kind = ObjectDamaged if self._is_current(stored) else HistoryDamaged
+            raise kind(what) from error
+
+    def _is_current(self, stored: StoredObject) -> bool:
+        tables = (table for plane in self.planes.values() for table in plane.tables.values())
+        return any(table.get(stored.namespace, stored.name) is stored for table in tables)
 
     def _commit(self) -> None:
         batch = self._batch
@@ -504,7 +513,8 @@ def _replay(plane: LogPlane, entry: LogRow) -> None:
     deleted = entry.type == DELETE
     table = plane.table(entry.resource)
     before = table.get(entry.namespace, entry.name)
-    after = load_stored(entry.seq, entry.revision, entry.value, kept=not deleted)
+    kept = not deleted and len(entry.value) <= KEPT_BYTES
+    after = load_stored(entry.seq, entry.revision, entry.value, kept=kept)
     event = StoreEvent(entry.revision, before, after, deleted, entry.time)
     recorded = entry.revision > plane.compacted
     if deleted and before is None:
@@ -524,7 +534,7 @@ def _deliver(batch: _Batch) -> None:
         # On disk and delivered: from here on old content is read from the log.
         if event.before is not None:
             event.before.raw = b""
-        if event.deleted:
+        if event.deleted or event.after.size > KEPT_BYTES:
             event.after.raw = b""
 
 

@@ -13,7 +13,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from datum_compute.apiserver.storage.protocol import Owner, Sink, StoredObject, StoreEvent
+from datum_compute.apiserver.storage.protocol import (
+    EncodedObject,
+    Owner,
+    Sink,
+    StoredObject,
+    StoreEvent,
+)
 
 T = TypeVar("T")
 
@@ -102,14 +108,20 @@ class LogTable:
 def build_stored(
     handle: int,
     revision: int,
-    obj: dict[str, Any],
+    obj: dict[str, Any] | EncodedObject,
     before: StoredObject | None = None,
     validated_by: object | None = None,
 ) -> StoredObject:
-    """The version that ``obj`` is. It shares what is equal with the version ``before`` it, because
-    the history holds many versions of an object."""
-    raw = _encode(obj)
+    """The version that ``obj`` is, with its revision. It shares what is equal with the version
+    ``before`` it, because the history holds many versions of an object."""
+    if isinstance(obj, EncodedObject):
+        raw = obj.raw.replace(obj.mark, b"%d" % revision, 1)
+        stored = load_stored(handle, revision, raw, kept=True)
+        stored.validated_by = validated_by
+        return stored
     metadata = obj["metadata"]
+    metadata["resourceVersion"] = str(revision)
+    raw = _encode(obj)
     references = metadata.get("ownerReferences")
     labels = metadata.get("labels") or _NO_LABELS
     owners = tuple(map(_owner, references)) if references else ()
@@ -136,6 +148,7 @@ def build_stored(
         deleting,
         raw,
         validated_by,
+        len(raw),
     )
 
 
@@ -172,6 +185,7 @@ def load_stored(handle: int, revision: int, raw: bytes, *, kept: bool) -> Stored
         meta.finalizers,
         meta.deletion_timestamp is not None,
         raw if kept else b"",
+        size=len(raw),
     )
 
 

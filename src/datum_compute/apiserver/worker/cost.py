@@ -1,0 +1,72 @@
+"""Whether a request may hold the event loop for long: decided by its size, never by a clock."""
+
+from __future__ import annotations
+
+from datum_compute.apiserver.codec import JSON_TYPE
+from datum_compute.apiserver.kinds import builtin_rules
+from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
+from datum_compute.apiserver.request.body import content_type
+from datum_compute.apiserver.request.context import RequestContext
+
+MAX_VALUES = 10_000
+"""JSON values that are decoded, validated and encoded on the loop: some 20 ms, measured with
+unknown fields, which take longest."""
+SMALL_BYTES = 2 * MAX_VALUES
+"""JSON of this size has no more values."""
+BYTES_PER_VALUE = 64
+"""Bytes of a long text that cost as much as a value."""
+MAX_FOREIGN_BYTES = 4096
+"""Of what is in YAML or Protobuf, which take up to a thousand times as long as JSON."""
+
+_WRITES = frozenset({"create", "update", "patch"})
+_VERBS = _WRITES | {"get", "delete"}
+
+
+def is_heavy(verb: str, call: RequestContext) -> bool:
+    """Whether the request must not run on the loop."""
+    return verb in _VERBS and _takes_long(verb, call) and _is_known(call)
+
+
+def _is_known(call: RequestContext) -> bool:
+    """Whether the worker process serves the kind: a server may have more that are built in."""
+    return not call.kind.builtin or call.kind.resource in _BUILTINS
+
+
+_BUILTINS = frozenset(kind.resource for kind in builtin_kinds())
+
+
+def _takes_long(verb: str, call: RequestContext) -> bool:
+    body = call.request.body
+    if verb in _WRITES and (
+        call.kind.schema.is_costly or call.kind.resource.group_resource == builtin_rules.CRDS
+    ):
+        return True
+    stored = None
+    # Reads of what is sent as it is cost nothing but their bytes.
+    if call.target.name and not (verb == "get" and _is_sent_as_stored(call)):
+        stored = call.table.get(call.target.namespace, call.target.name)
+    size = len(body) + (stored.size if stored is not None else 0)
+    if size <= MAX_FOREIGN_BYTES:
+        return False
+    if call.form.yaml or (len(body) > MAX_FOREIGN_BYTES and not _is_json(call)):
+        return True
+    if size <= SMALL_BYTES:
+        return False
+    held = call.plane.store.value(stored) if stored is not None else b""
+    return values_in(body) + values_in(held) > MAX_VALUES
+
+
+def values_in(raw: bytes) -> int:
+    """About how many JSON values these bytes hold, and never fewer."""
+    # A value follows a comma, a bracket or a colon; the steps of a JSON patch's path count too.
+    marks = raw.count(b",") + raw.count(b"[") + raw.count(b"{") + raw.count(b"/")
+    return marks + len(raw) // BYTES_PER_VALUE
+
+
+def _is_sent_as_stored(call: RequestContext) -> bool:
+    return not (call.form.transform or call.form.yaml or call.target.subresource == "scale")
+
+
+def _is_json(call: RequestContext) -> bool:
+    kind = content_type(call.request.headers)
+    return kind == JSON_TYPE or kind.endswith("+json")

@@ -12,6 +12,7 @@ from datum_compute.api import core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.scheme import Resource
+from datum_compute.client.errors import NotFound, NotServed
 from datum_compute.client.protocol import merge
 from datum_compute.testing.expectations import eventually
 from tests.support.federation.stage import NAMESPACE, Stage, stage
@@ -98,6 +99,7 @@ async def test_a_workload_moved_to_another_network_uses_it(cut: bool) -> None:
 async def test_instances_of_a_cell_removed_from_the_hub_are_not_counted() -> None:
     async with stage() as on:
         await deployed(on)
+        on.platform.restores_setup = False
         await on.hub.delete(karmada.CLUSTERS, "dfw")
 
         async def reported() -> str:
@@ -107,6 +109,47 @@ async def test_instances_of_a_cell_removed_from_the_hub_are_not_counted() -> Non
             return "" if counted == (2, 2, 4) else f"it counts {counted}"
 
         await eventually("half of the replicas are counted", reported, within=60)
+
+
+async def test_a_deleted_cluster_of_the_platform_comes_back_by_itself() -> None:
+    async with stage() as on:
+        await deployed(on)
+        before = await on.hub.get(karmada.CLUSTERS, "dfw")
+        await on.hub.delete(karmada.CLUSTERS, "dfw")
+
+        async def restored() -> str:
+            try:
+                cluster = await on.hub.get(karmada.CLUSTERS, "dfw")
+            except NotFound:
+                return "there is no Cluster dfw"
+            if cluster.metadata.uid == before.metadata.uid:
+                return "the Cluster is being deleted"
+            return await missing_for_image(on, "acme/web:1", 4)
+
+        await eventually("dfw runs its Instances again", restored, within=180)
+
+
+async def test_a_deleted_definition_of_the_platform_comes_back_by_itself() -> None:
+    definitions = Resource(
+        "apiextensions.k8s.io",
+        "v1",
+        "customresourcedefinitions",
+        "CustomResourceDefinition",
+        namespaced=False,
+    )
+    async with stage() as on:
+        before = {each.metadata.uid for each in (await on.hub.list(karmada.CLUSTERS)).items}
+        await on.hub.delete(definitions, "clusters.cluster.karmada.io")
+
+        async def restored() -> str:
+            try:
+                clusters = (await on.hub.list(karmada.CLUSTERS)).items
+            except NotServed:
+                return "the kind is not served"
+            new = {each.name for each in clusters if each.metadata.uid not in before}
+            return "" if new == {"dfw", "lhr"} else f"the new Clusters are {new}"
+
+        await eventually("the Clusters are there again", restored, within=60)
 
 
 async def test_a_deployment_whose_binding_was_deleted_is_reported_and_comes_back() -> None:

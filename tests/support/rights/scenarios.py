@@ -259,6 +259,7 @@ async def a_removed_city(on: Stage) -> None:
     await asyncio.sleep(60)
     await apply(on, workload("acme/web:1", 1, ("DFW",)))
     await asyncio.sleep(60)
+    on.platform.restores_setup = False
     await on.hub.delete(karmada.CLUSTERS, "lhr")
     await asyncio.sleep(300)
 

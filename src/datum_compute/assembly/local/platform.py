@@ -18,6 +18,7 @@ from datum_compute.api import conditions, crds, karmada, planes
 from datum_compute.api.planes import CELL, HUB, PROJECT, ROOT
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
+from datum_compute.apiserver.errors import ApiError
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.roles import Roles
@@ -51,8 +52,16 @@ from datum_compute.runtime.workqueue.start_limiter import StartLimiter
 
 ADMIN = "local-admin"
 _PROJECTS = resourcemanager.PROJECTS.group_resource
+_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+_HUB_SETUP = (
+    karmada.CLUSTERS.group_resource,
+    karmada.INTERPRETER_CUSTOMIZATIONS.group_resource,
+)
 
 _log = get_logger(__name__)
+
+RESTORE_SECONDS = 1.0
+"""After a deletion, so that one restoration does for many. A guess."""
 
 STARTS_PER_TURN = 4
 """Reconciles that start before the loop serves the network again. While a thousand Instances
@@ -97,6 +106,9 @@ class LocalPlatform:
     networking = True
     quota = True
     """Whether cells run with these integrations; tests turn them off."""
+    restores_setup = True
+    """Whether definitions and Clusters of the platform come back when a user deletes them; tests
+    of a cell that is gone turn it off."""
 
     def __init__(
         self,
@@ -135,6 +147,7 @@ class LocalPlatform:
         )
         self._start_limiter = StartLimiter(STARTS_PER_TURN)
         self._new_projects: asyncio.Queue[str] = asyncio.Queue()
+        self._is_setup_removed = asyncio.Event()
 
     @property
     def server(self) -> ApiServer:
@@ -186,6 +199,7 @@ class LocalPlatform:
                 await self._bootstrap_planes()
                 users.restore()
                 preparation = tasks.start(self._prepare_new_projects(), name="new projects")
+                restoration = tasks.start(self._restore_setup(), name="restored setup")
                 processes = {name: self._supervise(name, build) for name, build in self.processes()}
                 running = [tasks.start(each.run(), name=name) for name, each in processes.items()]
                 await self._bootstrap_project()
@@ -197,7 +211,7 @@ class LocalPlatform:
                 try:
                     yield self
                 finally:
-                    await tasks.stop(server, preparation, *running)
+                    await tasks.stop(server, preparation, restoration, *running)
         finally:
             self._server = None
             store.close()
@@ -286,6 +300,21 @@ class LocalPlatform:
         is_project = plane.name == ROOT.plane() and table.resource == _PROJECTS
         if is_project and event.before is None and not event.deleted:
             self._new_projects.put_nowait(event.after.name)
+        if event.deleted and self.restores_setup and _is_setup(plane.name, table.resource):
+            self._is_setup_removed.set()
+
+    async def _restore_setup(self) -> None:
+        """Create what the platform consists of again, when a user has deleted some of it."""
+        while True:
+            await self._is_setup_removed.wait()
+            await asyncio.sleep(RESTORE_SECONDS)
+            self._is_setup_removed.clear()
+            try:
+                self.server.refresh_planes()
+                await self._bootstrap_planes()
+            except (errors.ClientError, ApiError) as error:  # a definition is still being deleted
+                _log.warning("setup not restored yet", error=str(error))
+                self._is_setup_removed.set()
 
     async def _prepare_new_projects(self) -> None:
         """Give a project that asks for it what the platform's own has, apart from its quota."""
@@ -366,6 +395,11 @@ class LocalPlatform:
         provider = add_provider(manager, self.settings.runtime, context)
         self.providers.set_provider(cell, provider)
         return manager
+
+
+def _is_setup(plane: str, resource: str) -> bool:
+    """Whether the platform itself creates objects of this resource, besides those of projects."""
+    return resource == _DEFINITIONS or (plane == HUB.plane() and resource in _HUB_SETUP)
 
 
 def _cell_crossed(plane: str, at: str) -> str:

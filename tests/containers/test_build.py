@@ -55,6 +55,7 @@ def test_a_rebuild_rolls_and_an_unchanged_directory_does_not(
     assert "COPY index.html" in first
     assert page(person) == "one\n"
     again = deploy(person, tmp_path)
+    assert "is there already: no file has changed" in again
     assert "is unchanged" in again
 
     (tmp_path / "index.html").write_text("two\n")

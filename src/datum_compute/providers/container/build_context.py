@@ -7,6 +7,7 @@ sent.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -72,6 +73,18 @@ def pack_directory(directory: Path, dockerfile: str) -> bytes:
             except OSError as error:
                 raise ContextUnusable(f"{directory / path}: {error.strerror}") from error
     return archive.getvalue()
+
+
+def content_digest(archive: bytes, dockerfile: str) -> str:
+    """The same for the same files, whenever they were written."""
+    digest = hashlib.sha256(dockerfile.encode())
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        for info in tar:
+            file = tar.extractfile(info) if info.isreg() else None
+            content = file.read() if file is not None else b""
+            entry = (info.name, info.mode, info.type, info.linkname, len(content))
+            digest.update(repr(entry).encode() + content)
+    return digest.hexdigest()
 
 
 def _read_rules(directory: Path) -> str:

@@ -17,8 +17,8 @@ from datum_compute.providers.container.engine import (
 from datum_compute.providers.container.failures import one_line
 from datum_compute.providers.errors import BuildFailed
 
-ID_LETTERS = 12
-"""Of an image's id, as engines show it."""
+TAG_LETTERS = 12
+"""Of the digest of the files, as many as engines show of an id."""
 
 _STEP = re.compile(r"(?:STEP|Step) \d+(?:/\d+)? ?: (.+)")
 
@@ -31,9 +31,8 @@ async def build_image(
     dockerfile: str | None,
     show: Callable[[str], None],
 ) -> str:
-    """The reference of the built image, whose tag is its id: another image has another one, and
-    the same image the same. ``show`` gets the builder's output line by line. Raises
-    ``BuildFailed``."""
+    """The reference of the image, whose tag follows from the files: the same files are built once.
+    ``show`` gets the builder's output line by line. Raises ``BuildFailed``."""
     try:
         found = build_context.find_dockerfile(directory, dockerfile)
         archive = build_context.pack_directory(directory, found)
@@ -41,7 +40,10 @@ async def build_image(
         if socket is None:
             raise BuildFailed(f"{engine} does not answer")
         async with ContainerEngine(socket) as opened:
-            return await _build(opened, env.new_uid()[:8], name, archive, found, show)
+            tag = build_context.content_digest(archive, found)[:TAG_LETTERS]
+            reference = f"localhost/{name}:{tag}"
+            await _build(opened, reference, archive, found, show)
+            return reference
     except ContextUnusable as error:
         raise BuildFailed(str(error)) from error
     except EngineUnreachable as error:
@@ -50,28 +52,20 @@ async def build_image(
 
 async def _build(
     engine: ContainerEngine,
-    mark: str,
-    name: str,
+    reference: str,
     archive: bytes,
     dockerfile: str,
     show: Callable[[str], None],
-) -> str:
-    repository = f"localhost/{name}"
-    # A name of its own until its id is known: two builds may run at once.
-    temporary = f"{repository}:build-{mark}"
+) -> None:
+    if await engine.image(reference) is not None:
+        show(f"{reference} is there already: no file has changed")
+        return
     step = ""
     try:
-        async for line in engine.build(archive, temporary, dockerfile):
+        async for line in engine.build(archive, reference, dockerfile):
             show(line)
             if named := _STEP.match(line):
                 step = named[1]
-        image = await engine.image(temporary)
     except EngineRefused as error:
         where = f" at {step}" if step else ""
         raise BuildFailed(f"the build failed{where}: {one_line(error.message)}") from error
-    if image is None:
-        raise BuildFailed("the build ended without an image")
-    tag = str(image["Id"]).removeprefix("sha256:")[:ID_LETTERS]
-    await engine.tag(temporary, repository, tag)
-    await engine.untag(temporary)
-    return f"{repository}:{tag}"

@@ -195,10 +195,11 @@ class ContainerEngine:
     async def build(self, archive: bytes, reference: str, dockerfile: str) -> AsyncIterator[str]:
         """The lines of the builder, which makes an image of this name from a tar of its files.
         Raises ``EngineRefused`` where it fails."""
+        params = {"t": reference, "dockerfile": dockerfile, "rm": "1", "forcerm": "1"}
         chunks = self._stream(
             "POST",
             "/build",
-            params={"t": reference, "dockerfile": dockerfile, "rm": "1", "forcerm": "1"},
+            params=params,
             data=archive,
             headers={"content-type": "application/x-tar"},
         )
@@ -208,14 +209,6 @@ class ContainerEngine:
             for line in str(found.get("stream") or found.get("status") or "").splitlines():
                 if line.strip():
                     yield line.rstrip()
-
-    async def tag(self, reference: str, repository: str, tag: str) -> None:
-        params = {"repo": repository, "tag": tag}
-        await self._call("POST", f"/images/{reference}/tag", params=params)
-
-    async def untag(self, reference: str) -> None:
-        """Remove this name; the image stays while it has another one."""
-        await self._found("DELETE", f"/images/{reference}", params={"noprune": "1"})
 
     # Networks.
 

@@ -13,6 +13,7 @@ from datum_compute.providers.container import build_context
 from datum_compute.providers.container.build_context import (
     ContextUnusable,
     IgnoreRules,
+    content_digest,
     find_dockerfile,
     pack_directory,
 )
@@ -65,7 +66,21 @@ def test_the_archive_has_what_is_not_left_out_and_always_the_dockerfile(tmp_path
         "src/link",
         "src/main.py",
     ]
-    assert pack_directory(tmp_path, "Dockerfile") == pack_directory(tmp_path, "Dockerfile")
+
+
+def test_the_digest_follows_the_files_and_not_their_times(tmp_path: Path) -> None:
+    def digest(dockerfile: str = "Dockerfile") -> str:
+        return content_digest(pack_directory(tmp_path, dockerfile), dockerfile)
+
+    write(tmp_path, "Dockerfile", "other.dockerfile", "src/main.py")
+    first = digest()
+    os.utime(tmp_path / "src/main.py", (1, 1))
+    assert digest() == first
+    assert digest("other.dockerfile") != first
+    write(tmp_path, **{"src/main.py": "changed"})
+    second = digest()
+    (tmp_path / "src/main.py").chmod(0o755)
+    assert len({first, second, digest()}) == 3
 
 
 def test_a_context_that_is_too_large_says_what_to_do(

@@ -24,10 +24,12 @@ from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import connect, kubeconfig
 from datum_compute.client.client import ApiClient
+from datum_compute.client.remote_command import CommandRequest
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers import conformance
 from datum_compute.providers.conformance import Check
 from datum_compute.providers.conformance.harness import run
+from datum_compute.providers.protocol import ExecRefused
 from datum_compute.testing.expectations import eventually
 from scripts.cluster_tools import DEFAULT_TOOLS, NODE_TOOLS, ensure_tools
 from tests.support.cluster.control_plane import ControlPlane
@@ -284,6 +286,37 @@ async def _replaced(place: ClusterNamespace, pod: Object) -> str:
         return f"the Pods are {found}"
     waiting = [name for name, each in (await place.instances()).items() if not each.ready]
     return f"{waiting} are not ready" if waiting else ""
+
+
+async def test_commands_run_in_a_pod_with_input_terminal_and_exit_code(
+    cell: RealCell, tmp_path: Path
+) -> None:
+    async with kubelet_harness(cell, tmp_path) as harness:
+        uid = (await run(harness, "shell-0", container={})).metadata.uid
+
+        async def sent(text: str, *command: str, tty: bool = False) -> tuple[bytes, int]:
+            request = CommandRequest(command, "app", tty=tty, stdin=True)
+            session = await harness.runs.exec(uid, request)
+            try:
+                if tty:
+                    await session.resize(99, 33)
+                await session.send(text.encode())
+                if not tty:
+                    await session.end_input()
+                output = [content async for _, content in session]
+                return b"".join(output), await session.exit_code()
+            finally:
+                await session.aclose()
+
+        assert await sent("abc", "/bin/cat") == (b"abc", 0)
+        assert await sent("exit 6\n", "/bin/sh") == (b"", 6)
+        output, code = await sent("echo $((6*7)); exit 3\n", "/bin/sh", tty=True)
+        assert b"42" in output
+        assert code == 3
+        with pytest.raises(ExecRefused, match="no Pod"):
+            await harness.runs.exec("no-such-uid", CommandRequest(("/bin/sh",), "app"))
+        with pytest.raises(ExecRefused, match="container nosuch is not valid"):
+            await harness.runs.exec(uid, CommandRequest(("/bin/sh",), "nosuch"))
 
 
 async def test_a_restart_of_the_kubelet_disturbs_no_instance(

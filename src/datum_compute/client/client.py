@@ -228,8 +228,6 @@ class ApiClient:
         headers: Mapping[str, str],
         outgoing: AsyncIterator[bytes],
     ) -> HttpResponse:
-        """Switch to the protocol that ``headers`` ask for; the caller closes the stream of the
-        response. Not part of the protocol of controllers."""
         call = ClientCall("create", resource, namespace, name, subresource, self._cluster)
         call.check(named=True)
         path = self._prefix + call.path

@@ -7,7 +7,7 @@ retry makes sense. Collections are never deleted as a whole: a delete names its 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,6 +17,7 @@ import msgspec
 
 from datum_compute.api.meta import Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
+from datum_compute.client.transport import HttpResponse
 
 
 class EventType(StrEnum):
@@ -135,6 +136,20 @@ class Client(Protocol):
         end. Entering and iterating raise as those of a watch do."""
         ...
 
+    async def upgrade(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        subresource: str,
+        query: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+        outgoing: AsyncIterator[bytes],
+    ) -> HttpResponse:
+        """Switch to the protocol that ``headers`` ask for; the caller closes the stream of the
+        response."""
+        ...
+
 
 class ReadForwarder:
     """The reading half of a client in front of ``client``, for one that changes writes alone."""
@@ -196,3 +211,17 @@ class ReadForwarder:
 
     def stream(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         return self._client.stream(path)
+
+    async def upgrade(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        subresource: str,
+        query: Sequence[tuple[str, str]],
+        headers: Mapping[str, str],
+        outgoing: AsyncIterator[bytes],
+    ) -> HttpResponse:
+        return await self._client.upgrade(
+            resource, name, namespace, subresource, query, headers, outgoing
+        )

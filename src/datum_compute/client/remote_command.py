@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors, websocket
-from datum_compute.client.client import ApiClient
+from datum_compute.client.protocol import Client
 from datum_compute.client.transport import close_stream
 from datum_compute.env import Environment
 
@@ -143,7 +143,7 @@ class Outbox:
 
 
 async def start_command(
-    client: ApiClient,
+    client: Client,
     resource: Resource,
     name: str,
     namespace: str,

@@ -7,9 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from datum_compute.client.remote_command import CommandRequest
 from datum_compute.providers import conformance
 from datum_compute.providers.conformance import Capability, Check, Harness, Lack
 from datum_compute.providers.conformance.harness import expect, run, shell
+from datum_compute.providers.protocol import ExecRefused
 from tests.support.providers import pods
 from tests.support.providers.pod_harness import LACKS, PodHarness
 
@@ -20,7 +22,16 @@ async def the_pod_has_the_command(cell: Harness) -> None:
     expect('["/bin/sh", "-c", "sleep 5"]' in container.description, container.description)
 
 
+async def the_refusal_of_the_cell_is_passed_on(cell: Harness) -> None:
+    uid = (await run(cell, "refused-0")).metadata.uid
+    with pytest.raises(ExecRefused):
+        await cell.commands().exec(uid, CommandRequest(("/bin/sh",), "app"))
+
+
 STAND_IN = {
+    Capability.COMMANDS: Lack(
+        "the stand-in starts no process", the_refusal_of_the_cell_is_passed_on
+    ),
     Capability.PROCESSES: Lack("the stand-in starts no process", the_pod_has_the_command),
 }
 

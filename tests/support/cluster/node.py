@@ -130,7 +130,6 @@ class Node:
         self._socket = self._directory / "containerd.sock"
         self._processes: list[Process] = []
         self._kernel: dict[str, str] = {}
-        self._namespaces: set[str] = set()
 
     def __enter__(self) -> Self:
         try:
@@ -160,6 +159,7 @@ class Node:
         found = [f"mount {path}" for path in _mounts_below(self._directory)]
         found += [f"cgroup {each}" for each in _cgroups() if (each / self.name).exists()]
         found += [f"process {each}" for each in self._shims()]
+        found += [f"network namespace {each}" for each in self._namespaces()]
         if Path("/sys/class/net", self._bridge).exists():
             found.append(f"link {self._bridge}")
         for name, value in self._kernel.items():
@@ -171,7 +171,6 @@ class Node:
 
     def _start(self) -> None:
         self._kernel = {name: Path("/proc/sys", name).read_text() for name in KERNEL}
-        self._namespaces = set(os.listdir(NAMESPACES)) if NAMESPACES.exists() else set()
         for name in ("cni", "plugins", "certs.d"):
             (self._directory / name).mkdir(parents=True)
         # The kubelet refuses a loopback address, so the node has that of the Pods' bridge.
@@ -329,9 +328,8 @@ disabled_plugins = {json.dumps([f"io.containerd.snapshotter.v1.{name}" for name 
             os.kill(process, signal.SIGKILL)
         for mount in _mounts_below(self._directory):
             _run("umount", "-l", mount, check=False)
-        for name in set(os.listdir(NAMESPACES) if NAMESPACES.exists() else ()) - self._namespaces:
-            if name.startswith("cni-"):
-                _run("ip", "netns", "delete", name, check=False)
+        for name in self._namespaces():
+            _run("ip", "netns", "delete", name, check=False)
         _run("ip", "link", "delete", self._bridge, check=False)
         for folder in _cgroups():
             _remove_cgroup(folder / self.name)
@@ -352,6 +350,17 @@ disabled_plugins = {json.dumps([f"io.containerd.snapshotter.v1.{name}" for name 
                 if not pods:
                     return
                 time.sleep(0.5)
+
+    def _namespaces(self) -> list[str]:
+        """Those of Pods, which have an address of this node's range."""
+        found = []
+        for name in os.listdir(NAMESPACES) if NAMESPACES.exists() else ():
+            shown = subprocess.run(
+                ["ip", "-n", name, "-4", "-o", "addr"], capture_output=True, text=True, check=False
+            )
+            if f" {self._address.rpartition('.')[0]}." in shown.stdout:
+                found.append(name)
+        return found
 
     def _shims(self) -> list[int]:
         """Those that were started by our containerd, which they name on their command line."""

@@ -19,13 +19,12 @@ from datum_compute.providers.conformance import (
     Harness,
     Lack,
     ObservedContainer,
-    commands,
     failures,
     networks,
 )
 from datum_compute.providers.conformance.harness import addresses, expect, run
 from datum_compute.providers.pod import PodProvider, PodSettings
-from datum_compute.providers.protocol import LogSource
+from datum_compute.providers.protocol import ExecSource, LogSource
 from datum_compute.providers.sandbox import LABEL_UID
 from datum_compute.runtime.manager import Manager
 
@@ -44,7 +43,6 @@ async def the_address_is_that_of_the_pod(cell: Harness) -> None:
 LACKS = {
     Capability.SUBNETS: Lack("Pods are on the cluster's network", the_address_is_that_of_the_pod),
     Capability.PUBLISHED: Lack("no Service is made", the_address_is_that_of_the_pod),
-    Capability.COMMANDS: Lack("kubectl reaches the Pods", commands.no_command_can_be_run),
     Capability.ENGINE: Lack("the Pods are objects of the cell", the_cell_is_enough),
     Capability.VIRTUAL_MACHINES: Lack(
         "a Pod runs containers", failures.a_virtual_machine_is_refused
@@ -97,6 +95,9 @@ class PodHarness(Harness):
         ]
 
     def logs(self) -> LogSource:
+        return self.runs
+
+    def commands(self) -> ExecSource:
         return self.runs
 
     async def discard(self, uid: str) -> None:

@@ -20,6 +20,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.api.selectors import LabelSelector
 from datum_compute.client import errors
 from datum_compute.client.protocol import EventType, Patch, Propagation, WatchEvent
+from datum_compute.client.transport import HttpResponse
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 PARTS = Resource("example.com", "v1", "parts", "Part")
@@ -203,6 +204,9 @@ class FakePlane:
 
     async def raw(self, path: str) -> bytes:
         raise errors.NotFound(404, "NotFound", f"{path} not found")
+
+    async def upgrade(self, *call: Any, **more: Any) -> HttpResponse:
+        raise errors.NotServed(404, "NotServed", f"{call} is not served")
 
     def stream(self, path: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise errors.NotFound(404, "NotFound", f"{path} not found")

@@ -14,6 +14,7 @@ from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors as client_errors
+from datum_compute.client.remote_command import CommandRequest, CommandSession, start_command
 from datum_compute.env import Environment
 from datum_compute.providers.errors import NotReady, Rejected
 from datum_compute.providers.frame import provider_controller
@@ -22,6 +23,7 @@ from datum_compute.providers.pod import spec, states
 from datum_compute.providers.pod.logs import PodLogs
 from datum_compute.providers.pod.settings import PodSettings
 from datum_compute.providers.protocol import (
+    ExecRefused,
     InstanceReport,
     InstanceTarget,
     LogLine,
@@ -104,6 +106,19 @@ class PodProvider:
         follow: bool = False,
     ) -> AsyncIterator[LogLine]:
         return self._logs.lines(uid, tail=tail, since=since, follow=follow)
+
+    async def exec(self, uid: str, request: CommandRequest) -> CommandSession:
+        """Needs the right to ``pods/exec``, which no role of ours grants."""
+        for cluster in self._cell.clusters():
+            pods = cluster.cache(core.PODS, label_selector=spec.SELECTOR)
+            for pod in pods.by_index(spec.PODS_BY_UID, uid):
+                try:
+                    return await start_command(
+                        cluster.client, core.PODS, pod.name, pod.namespace, request, self._env
+                    )
+                except client_errors.ClientError as error:
+                    raise ExecRefused(error.detail) from error
+        raise ExecRefused("it has no Pod yet")
 
     async def _create(self, cluster: Cluster, target: InstanceTarget) -> InstanceReport:
         body = spec.build_pod(target, self._settings)

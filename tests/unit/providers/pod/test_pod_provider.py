@@ -17,8 +17,10 @@ from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
+from datum_compute.client.remote_command import CommandRequest
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.providers.pod import PodProvider, PodSettings
+from datum_compute.providers.protocol import ExecRefused
 from datum_compute.runtime.manager import Manager
 from datum_compute.testing.expectations import eventually
 from tests.support.providers import pods
@@ -256,6 +258,12 @@ async def test_a_pod_of_the_same_name_that_belongs_to_another_is_left_alone() ->
         pod = await cell.pod()
         assert pod.metadata.uid != first.metadata.uid
         assert pod.metadata.controller().uid == again.metadata.uid  # type: ignore[union-attr]
+
+
+async def test_a_command_in_an_instance_without_a_pod_is_refused() -> None:
+    async with pod_cell() as cell:
+        with pytest.raises(ExecRefused, match="it has no Pod yet"):
+            await cell.provider.exec("unknown", CommandRequest(("/bin/sh",), "app"))
 
 
 async def test_an_idle_instance_is_not_written() -> None:

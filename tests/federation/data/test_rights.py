@@ -31,7 +31,7 @@ from tests.support.federation.data import (
     until_deployment,
     until_running,
 )
-from tests.support.federation.stage import NAMESPACE, Stage, stage
+from tests.support.federation.stage import NAMESPACE, Stage, deployment, stage
 from tests.support.objects import exists, until_gone
 
 WRITES_WORKLOADS = [
@@ -82,6 +82,18 @@ async def test_who_may_write_workloads_but_not_read_secrets_gets_no_bytes_by_nam
             await guest.patch(compute.WORKLOADS, "api", body, NAMESPACE)
         assert {call.user for call in on.calls.denied} == {"guest"}
         on.calls.denied.clear()
+
+
+async def test_a_deployment_gets_no_data_that_its_workload_does_not_name() -> None:
+    async with stage(cities=("DFW",)) as on:
+        await create_sources(on)
+        await deploy(on, named(keys="", cities=("DFW",)))
+        await until_running(on, "DFW")
+        body = deployment("by-hand-dfw")
+        body["spec"]["template"] = named()["spec"]["template"]
+        await on.project.create(compute.WORKLOAD_DEPLOYMENTS, body, NAMESPACE)
+        await asyncio.sleep(60)
+        assert not await exists(on.hub, core.SECRETS, KEYS, on.hub_namespace)
 
 
 def test_no_role_that_is_shipped_for_a_cell_lets_others_than_the_provider_read_companions() -> None:

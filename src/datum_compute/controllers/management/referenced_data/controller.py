@@ -106,7 +106,7 @@ def referenced_data_controller(
                 predicate=changed(lambda each: (each.metadata.labels, each.metadata.deleting)),
             ),
         ],
-        reads=[Read(projects, core.NAMESPACES)],
+        reads=[Read(projects, core.NAMESPACES), Read(projects, compute.WORKLOADS)],
     )
 
 

@@ -82,6 +82,8 @@ class ReferencedDataReconciler:
         self, project: Cluster, hub: Cluster, deployment: Object, references: Sequence[Reference]
     ) -> Result:
         hub_namespace = _require_namespace(project, hub, deployment)
+        kept = companions_of(hub, hub_namespace, user_of(deployment))
+        _require_named(project, deployment, [each for each in references if each.entry not in kept])
         deployment = await patch.ensure_metadata(
             project.client,
             compute.WORKLOAD_DEPLOYMENTS,
@@ -265,6 +267,21 @@ def _require_namespace(project: Cluster, hub: Cluster, deployment: Object) -> st
     if found is None or found.metadata.deleting:
         raise Waiting("the federator has not created the hub namespace yet", 1.0)
     return name
+
+
+def _require_named(project: Cluster, deployment: Object, references: Sequence[Reference]) -> None:
+    """Raise ``Waiting`` unless the Workload names these too: admission has asked its author for the
+    right to read them. A deployment that was changed by hand gets the template of its Workload
+    back."""
+    owner = deployment.view(compute.WorkloadDeployment).spec.workload_ref
+    workload = project.cache(compute.WORKLOADS).get(owner.name, deployment.namespace)
+    named: set[str] = set()
+    if workload is not None and workload.metadata.uid == owner.uid:
+        template = workload.view(compute.Workload).spec.template.spec
+        named = {each.entry for each in references_of(template)}
+    foreign = [str(each) for each in references if each.entry not in named]
+    if foreign:
+        raise Waiting(f"the Workload does not name {', '.join(foreign)}", 5.0)
 
 
 def _hub_namespaces(project: Cluster, hub: Cluster, namespace: str) -> list[str]:

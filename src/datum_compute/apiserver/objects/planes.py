@@ -162,7 +162,8 @@ class PlaneRegistry:
             return
         _log.info("definition put back", plane=plane.name, name=before.name)
         # Stored without comparing the two: what must not change by a request may be damaged here.
-        held = {**held, "spec": wanted["spec"], "status": {}}
+        versions = (held.get("status") or {}).get("storedVersions") or []
+        held = {**held, "spec": wanted["spec"], "status": {"storedVersions": versions}}
         now = object_meta.timestamp(self._env.now())
         registry.establish(held, now, plane.writer.names_of_others(held))
         held["metadata"]["generation"] = held["metadata"].get("generation", 0) + 1

@@ -16,6 +16,7 @@ from datum_compute.api.planes import MILO_SYSTEM_NAMESPACE
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.cli.explain import states
 from datum_compute.cli.session import to_dict
+from datum_compute.cli.workload import deployments
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.decisions.quota import decide_size
@@ -41,11 +42,11 @@ async def headroom(client: Client) -> dict[str, int]:
     return left
 
 
-def size(workload: Json | None) -> dict[str, int]:
-    """What a workload requests of each resource, in base units."""
+def size(workload: Json | None, *, without: int = 0) -> dict[str, int]:
+    """What a workload requests of each resource, in base units, but for some instances."""
     if workload is None:
         return {}
-    number = states.instance_count(workload)
+    number = states.instance_count(workload) - without
     each = instance_size(workload["spec"]["template"]["spec"])
     return {name: number * amount for name, amount in each.items()}
 
@@ -61,8 +62,9 @@ def instance_size(spec: Json) -> dict[str, int]:
 
 
 def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> list[str]:
-    """A warning for each resource of which less is left than this needs in addition."""
-    before, after = size(live), size(planned)
+    """A warning for each resource of which less is left than this needs in addition. What a
+    change replaces by other cities is held until those are Available."""
+    before, after = size(live, without=_replaced(planned, live)), size(planned)
     found = []
     for name, unit in UNITS.items():
         factor = QUOTA_RESOURCES[name].factor
@@ -74,3 +76,14 @@ def quota_lines(planned: Json, live: Json | None, left: Mapping[str, int]) -> li
                 "left; the rest will wait."
             )
     return found
+
+
+def _replaced(planned: Json, live: Json | None) -> int:
+    """How many instances of removed cities stay until added ones are Available."""
+    if live is None:
+        return 0
+    before = {key: number for key, _, number in deployments(live)}
+    after = {key for key, _, _ in deployments(planned)}
+    if after <= before.keys():
+        return 0
+    return sum(number for key, number in before.items() if key not in after)

@@ -104,32 +104,21 @@ def with_restart(spec: Json, moment: str | None) -> Workload:
 
 
 def removal_lines(planned: Json, live: Json) -> list[str]:
-    """What running instances a change removes with their city or placement."""
-    kept = {key for key, _, _ in _deployments(planned)}
+    """What running instances a change removes with their city or placement, and when."""
+    after, before = deployments(planned), deployments(live)
+    kept, there = ({key for key, _, _ in each} for each in (after, before))
+    added = [city for key, city, _ in after if key not in there]
+    when = f" once {', '.join(added)} {'is' if len(added) == 1 else 'are'} Available"
     several = len(live["spec"]["placements"]) > 1
     return [
         f"{count(number, 'instance')} in {city}{f' (placement {key[0]})' if several else ''}"
-        " will be removed."
-        for key, city, number in _deployments(live)
+        f" will be removed{when if added else ''}."
+        for key, city, number in before
         if key not in kept
     ]
 
 
-def gap_lines(planned: Json, live: Json) -> list[str]:
-    """That removed cities go before added ones serve, if a change does both."""
-    after = {key: city for key, city, _ in _deployments(planned)}
-    before = {key: city for key, city, _ in _deployments(live)}
-    added = ", ".join(city for key, city in after.items() if key not in before)
-    removed = ", ".join(city for key, city in before.items() if key not in after)
-    if not added or not removed:
-        return []
-    return [
-        f"This does not wait until {added} serves: to have no gap, add {added} first, and remove "
-        f"{removed} in a second deploy."
-    ]
-
-
-def _deployments(workload: Json) -> list[tuple[tuple[str, str], str, int]]:
+def deployments(workload: Json) -> list[tuple[tuple[str, str], str, int]]:
     """Placement and city as they are compared, the city as written, and its instances."""
     return [
         (
@@ -144,8 +133,8 @@ def _deployments(workload: Json) -> list[tuple[tuple[str, str], str, int]]:
 
 def interruption_lines(planned: Json, live: Json) -> list[str]:
     """What a new template does to running instances that stay."""
-    kept = {key for key, _, _ in _deployments(planned)}
-    staying = [(city, number) for key, city, number in _deployments(live) if key in kept]
+    kept = {key for key, _, _ in deployments(planned)}
+    staying = [(city, number) for key, city, number in deployments(live) if key in kept]
     total = sum(number for _, number in staying)
     if not total:
         return []

@@ -3,6 +3,10 @@
 A city counts as served when an available LocationBinding of the project names it. A city
 that none serves gets no new deployment and is reported; an existing one stays and is kept up
 to date, because a lost binding is no reason to stop what runs.
+
+A deployment that the spec no longer names stays until every city that was added with the removal,
+or after it, is Available. What it waits for is recorded on it before anything is created, so that
+a city without a deployment is one that was added.
 """
 
 from __future__ import annotations
@@ -37,14 +41,29 @@ class UnservedCity:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptDeployment:
+    """One that the spec no longer names, and that stays until what replaces it is Available."""
+
+    deployment: compute.WorkloadDeployment
+    awaited: tuple[tuple[str, str], ...]
+    """Placement and city of each replacement that has not been Available yet."""
+
+    @property
+    def replaced_by(self) -> str:
+        """The annotation that records it."""
+        return ",".join(f"{placement}/{city}" for placement, city in self.awaited)
+
+
+@dataclass(frozen=True, slots=True)
 class PlacementPlan:
     wanted: tuple[WantedDeployment, ...] = ()
     """To be created, or updated where they exist."""
     blocked: tuple[WantedDeployment, ...] = ()
     """Wanted, but a predecessor of the same name is still being deleted."""
     orphans: tuple[compute.WorkloadDeployment, ...] = ()
-    """Deployments whose placement and city the spec no longer names."""
+    """To be deleted: their placement and city are no longer named, and nothing is awaited."""
     unserved: tuple[UnservedCity, ...] = ()
+    kept: tuple[KeptDeployment, ...] = ()
 
 
 def decide_placement(
@@ -76,7 +95,54 @@ def decide_placement(
         holder = holders.get(name)
         leaving = holder is not None and (holder is not existing or holder.metadata.deleting)
         (blocked if leaving else wanted).append(one)
-    return PlacementPlan(tuple(wanted), tuple(blocked), tuple(orphans), tuple(unserved))
+    kept = [] if workload.metadata.deleting else _kept(workload, named, own, orphans)
+    return PlacementPlan(
+        tuple(wanted),
+        tuple(blocked),
+        tuple(each for each in orphans if all(each is not one.deployment for one in kept)),
+        tuple(unserved),
+        tuple(kept),
+    )
+
+
+def _kept(
+    workload: compute.Workload,
+    named: Mapping[_Identity, str],
+    own: Mapping[_Identity, compute.WorkloadDeployment],
+    orphans: Sequence[compute.WorkloadDeployment],
+) -> list[KeptDeployment]:
+    empty = {
+        each.name for each in workload.spec.placements if each.scale_settings.min_replicas <= 0
+    }
+    pending = {
+        identity
+        for identity in named
+        if identity[0] not in empty and not (identity in own and _serves(own[identity]))
+    }
+    added = {
+        identity for identity in pending if identity not in own or own[identity].metadata.deleting
+    }
+    kept = []
+    for orphan in orphans:
+        if orphan.metadata.deleting or _identity(orphan) in named:
+            continue  # the second of two for one city is replaced already
+        recorded = compute.replacements(orphan.metadata.annotations)
+        awaited = pending & (added | {(placement, city.lower()) for placement, city in recorded})
+        if awaited:
+            cities = tuple((each[0], city) for each, city in named.items() if each in awaited)
+            kept.append(KeptDeployment(orphan, cities))
+    return kept
+
+
+def _serves(deployment: compute.WorkloadDeployment) -> bool:
+    """Whether it is known to: not by the last report of a cell that does not answer."""
+    found = deployment.status.conditions
+    reachable = conditions.find(found, compute.CONDITION_CELL_REACHABLE)
+    return (
+        not deployment.metadata.deleting
+        and conditions.is_true(found, compute.CONDITION_AVAILABLE)
+        and (reachable is None or reachable.status != conditions.FALSE)
+    )
 
 
 def derived_names(workload: compute.Workload) -> list[str]:

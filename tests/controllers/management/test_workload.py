@@ -9,6 +9,7 @@ from datum_compute.controllers.management.workload import workload_controller
 from datum_compute.runtime.writes.patch import values
 from tests.support.controllers.planes import (
     NAMESPACE,
+    ControllerPlanes,
     condition_value,
     controller_planes,
     counters,
@@ -23,6 +24,11 @@ from tests.support.controllers.planes import (
 from tests.support.objects import condition, find, message, until, until_gone, until_names
 
 DEPLOYMENTS = compute.WORKLOAD_DEPLOYMENTS
+
+
+async def name_cities(w: ControllerPlanes, *cities: str) -> None:
+    spec = workload(*cities)["spec"]
+    await w.project.patch(compute.WORKLOADS, "web", merge({"spec": spec}), NAMESPACE)
 
 
 async def test_one_deployment_per_city_owned_by_the_workload() -> None:
@@ -258,6 +264,53 @@ async def test_the_deployment_of_a_removed_city_is_counted_until_it_is_deleted()
                 NAMESPACE,
                 lambda obj: values(obj.status)["deployments"] == 1 and counters(obj)[0] == 0,
             )
+
+
+async def test_a_replaced_city_is_deleted_once_its_replacement_is_available() -> None:
+    async with controller_planes() as w:
+        await given_project(w, "DFW", "LHR")
+
+        async with w.running(workload_controller(w.projects(), w.env)):
+            await w.project.create(compute.WORKLOADS, workload("DFW"))
+            await until_names(w.project, DEPLOYMENTS, "web-main-dfw")
+            await name_cities(w, "LHR")
+            both = await until_names(w.project, DEPLOYMENTS, "web-main-dfw", "web-main-lhr")
+            assert both[0].metadata.annotations == {compute.ANNOTATION_REPLACED_BY: "main/LHR"}
+            await until(
+                w.project,
+                compute.WORKLOADS,
+                "web",
+                NAMESPACE,
+                lambda obj: "DFW stays until LHR is Available" in message(obj, "Available"),
+            )
+        # The record is in the store: another process goes on from there.
+        async with w.running(workload_controller(w.projects(), w.env)):
+            await settle()
+            await until_names(w.project, DEPLOYMENTS, "web-main-dfw", "web-main-lhr")
+            available = [condition_value("Available", "True", "StableInstanceFound")]
+            await report(w.project, NAMESPACE, "web-main-lhr", conditions=available)
+            await until_gone(w.project, DEPLOYMENTS, "web-main-dfw", NAMESPACE)
+
+
+async def test_a_city_that_comes_back_is_no_longer_replaced() -> None:
+    async with controller_planes() as w:
+        await given_project(w, "DFW", "LHR")
+
+        async with w.running(workload_controller(w.projects(), w.env)):
+            await w.project.create(compute.WORKLOADS, workload("DFW"))
+            await until_names(w.project, DEPLOYMENTS, "web-main-dfw")
+            await name_cities(w, "LHR")
+            await until_names(w.project, DEPLOYMENTS, "web-main-dfw", "web-main-lhr")
+            await name_cities(w, "DFW", "LHR")
+            await until(
+                w.project,
+                DEPLOYMENTS,
+                "web-main-dfw",
+                NAMESPACE,
+                lambda obj: not obj.metadata.annotations,
+            )
+            await name_cities(w, "LHR")
+            await until_gone(w.project, DEPLOYMENTS, "web-main-dfw", NAMESPACE)
 
 
 async def test_a_restart_of_one_city_is_kept_until_a_later_one_of_all() -> None:

@@ -177,6 +177,33 @@ def destroying(here: CliSession) -> Iterator[str]:
     yield from run_commands(here, "workloads")
 
 
+def replacing(here: CliSession) -> Iterator[str]:
+    """A change that removes a city and adds another, whose instances fail at first."""
+
+    def deploy(**fail: str) -> str:
+        body = manifest("api", **fail)
+        body["spec"]["placements"][0]["cityCodes"] = ["LHR"]
+        result = here.run("deploy -f - --yes", stdin=json.dumps(body))
+        return result.transcript.replace("-f -", "-f workload.yaml", 1)
+
+    here.wait_until(10)
+    assert here.run("deploy api --image=a/api:1 --city=DFW --min=2").code == 0
+    yield deploy(fail="ImageUnavailable")
+    here.wait_until(60)
+    yield from run_commands(
+        here,
+        "status api",
+        "status api -o json",
+        "why api",
+        "why api -o json",
+        "workloads",
+        "rollout status api --no-wait",
+        "rollout status api --no-wait -o json",
+    )
+    yield deploy()
+    yield from run_commands(here, "status api")
+
+
 def formats(here: CliSession) -> Iterator[str]:
     """The output of commands that write, in every format for programs."""
     here.wait_until(10)
@@ -201,6 +228,7 @@ SCENES: dict[str, WriteScene] = {
     "access": WriteScene(access, settings=(("activation_seconds", 120.0),)),
     "deploying": WriteScene(deploying, grant=(("instances", 3),)),
     "destroying": WriteScene(destroying),
+    "replacing": WriteScene(replacing),
 }
 
 

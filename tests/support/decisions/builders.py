@@ -67,7 +67,11 @@ def instance(
 
 
 def workload(
-    name: str = "web", uid: str = "w-1", generation: int = 1, **placements: Sequence[str]
+    name: str = "web",
+    uid: str = "w-1",
+    generation: int = 1,
+    minimum: int = 1,
+    **placements: Sequence[str],
 ) -> compute.Workload:
     """``workload(default=["DFW", "IAD"])``: each placement and its cities."""
     return compute.Workload(
@@ -77,7 +81,7 @@ def workload(
                 compute.Placement(
                     name=placement,
                     city_codes=tuple(cities),
-                    scale_settings=compute.ScaleSettings(min_replicas=1),
+                    scale_settings=compute.ScaleSettings(min_replicas=minimum),
                 )
                 for placement, cities in placements.items()
             )

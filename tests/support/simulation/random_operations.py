@@ -172,6 +172,8 @@ class SequenceGenerator:
         self._pauses = pauses
         self._images = 0
         self._granted = 100
+        self._replaced = False
+        """Whether a city was removed: it may stay, with its quota, until another serves."""
 
     def write(self) -> OperationSequence:
         chance, sequence = self._chance, self._sequence
@@ -200,6 +202,9 @@ class SequenceGenerator:
         )
 
     def _want(self, desired: DesiredWorkload, operation: str = "apply") -> None:
+        before = self._sequence.wanted.get(desired.name)
+        if before is not None and {*before.cities} - {*desired.cities}:
+            self._replaced = True
         self._sequence.wanted[desired.name] = desired
         self._add(operation, desired)
 
@@ -291,6 +296,8 @@ class SequenceGenerator:
                 needed = sum(desired.minimum * len(desired.cities) for desired in wanted.values())
                 if needed > self._granted:
                     self._add("grant", amount=needed)
+        if self._replaced and self._granted < 100:
+            self._add("grant", amount=100)
 
 
 def name_data(sequence: OperationSequence) -> None:

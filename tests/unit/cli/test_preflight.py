@@ -38,3 +38,17 @@ def test_a_warning_names_what_is_short_in_units_people_read() -> None:
     assert quota_lines(workload(resources=LIMITS), None, left) == [
         "Warning: this needs 2 more vCPUs, but the quota has 1.5 left; the rest will wait."
     ]
+
+
+@pytest.mark.parametrize(
+    ("cities", "more"), [(["DFW", "IAD"], 2), (["IAD"], 2), (["DFW"], 0), (["DFW", "LHR"], 0)]
+)
+def test_a_city_that_is_replaced_keeps_its_quota_until_another_serves(
+    cities: list[str], more: int
+) -> None:
+    planned = workload()
+    planned["spec"]["placements"][0]["cityCodes"] = cities
+
+    found = quota_lines(planned, workload(), {"instances": 1})
+
+    assert [f"needs {more} more instances" in line for line in found] == [True] * (more > 0)

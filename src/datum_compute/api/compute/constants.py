@@ -6,6 +6,8 @@ conditions, are in :mod:`datum_compute.api.compute.reasons`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 GROUP = "compute.datumapis.com"
 VERSION = "v1alpha"
 
@@ -46,6 +48,9 @@ ANNOTATION_RESTARTED_AT = "compute.datumapis.com/restartedAt"
 """On a template: the time of the last wanted restart; a later one rolls every Instance."""
 ANNOTATION_FEDERATION_NAMESPACE = "compute.datumapis.com/federation-namespace"
 """On a project deployment: its namespace on the hub, written before the first hub write."""
+ANNOTATION_REPLACED_BY = "compute.datumapis.com/replaced-by"
+"""On a project deployment that its Workload no longer names: ``placement/city`` of each that must
+be Available before it is deleted, separated by commas."""
 ANNOTATION_SOURCE_GENERATION = "compute.datumapis.com/source-generation"
 """On a hub deployment: the project generation its spec was copied from."""
 ANNOTATION_PROPAGATION_REQUESTED = "compute.datumapis.com/propagation-requested-at"
@@ -121,3 +126,9 @@ CONDITION_SCHEDULED_IN_CITY = "Scheduled.<CITY>"
 def scheduled_in_city(city: str) -> str:
     """The type of a placement's condition for one city."""
     return CONDITION_SCHEDULED_IN_CITY.replace("<CITY>", city.upper())
+
+
+def replacements(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Placement and city of each entry of :data:`ANNOTATION_REPLACED_BY`."""
+    entries = annotations.get(ANNOTATION_REPLACED_BY, "").split(",")
+    return [(placement, city) for placement, _, city in (e.partition("/") for e in entries) if city]

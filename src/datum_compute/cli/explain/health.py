@@ -16,6 +16,7 @@ from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import Explanation, explain
 from datum_compute.cli.explain.suggestions import Suggestion, command
 from datum_compute.cli.render.output import (
+    NONE,
     Cell,
     cell_text,
     duration,
@@ -62,6 +63,8 @@ class PlacementHealth(NamedTuple):
     @property
     def note(self) -> str:
         """What a table adds to the row."""
+        if self.row.stays_until:
+            return states.stays_until(self.row.stays_until)
         if self.row.removing:
             return "being removed"
         if self.stale:
@@ -107,6 +110,8 @@ class PlacementHealth(NamedTuple):
             "desired": row.target,
             "state": "stale" if self.stale else self.note or "done",
         }
+        if row.stays_until:
+            view |= {"state": "staying", "staysUntil": list(row.stays_until)}
         if self.blocking_reason is not None and self.explanation is not None:
             view["reason"] = self.blocking_reason.reason
             view["message"] = states.clean_message(self.blocking_reason.message)
@@ -164,6 +169,12 @@ def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> Workloa
         detail = f"Available — {oldest.row.city}: {oldest.note}" if serves else detail
         return WorkloadReport(health, detail, oldest.note, stale=True)
     blocked = next((each for each in found if each.is_blocked), None)
+    staying = [each.row for each in found if each.row.stays_until]
+    if serves and blocked is None and staying:
+        cities = ", ".join(row.city for row in staying)
+        return WorkloadReport(
+            health, f"Available — {'; '.join(stay_lines(found))}", f"replacing {cities}"
+        )
     if not serves or blocked is None:
         return WorkloadReport(health, detail)
     reason = blocked.blocking_reason
@@ -180,6 +191,11 @@ def _own_health(
     if lagging and found and all(each.row.done for each in found):
         return states.WorkloadHealth.AVAILABLE, states.ALL_AVAILABLE
     return states.health(workload), states.health_detail(workload, worst_cause(found))
+
+
+def stay_lines(found: Sequence[PlacementHealth]) -> list[str]:
+    """Which removed cities are still there, and until when."""
+    return [f"{each.row.city} {each.note}" for each in found if each.row.stays_until]
 
 
 def worst_cause(found: Sequence[PlacementHealth]) -> str:
@@ -204,9 +220,7 @@ def placements_table(
         (
             each.row.placement,
             each.row.city,
-            f"{each.row.ready}/{each.row.target}",
-            f"{each.row.updated}/{each.row.target}",
-            str(each.row.target),
+            *_counts(each.row),
             cell_text(instance_type),
             *((each.note,) if noted else ()),
         )
@@ -214,6 +228,12 @@ def placements_table(
     ]
     header = (*HEADER, "") if noted else HEADER
     return table(header, rows, headers=headers, width=width, least=("TYPE", "DESIRED"))
+
+
+def _counts(row: Row) -> tuple[str, ...]:
+    if row.removing:
+        return str(row.ready), NONE, str(row.target)
+    return f"{row.ready}/{row.target}", f"{row.updated}/{row.target}", str(row.target)
 
 
 def paragraphs(found: Sequence[PlacementHealth]) -> list[str]:

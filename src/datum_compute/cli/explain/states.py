@@ -340,6 +340,11 @@ def health_detail(workload: Json, cause: str = "") -> str:
     return f"Unavailable — {cause or (explain(reason).summary if reason else 'no reason given')}"
 
 
+def stays_until(cities: Sequence[str]) -> str:
+    """Why a removed city is still there."""
+    return f"stays until {', '.join(cities)} {'is' if len(cities) == 1 else 'are'} Available"
+
+
 class HasReason(Protocol):
     """Something with a reason and an optional message."""
 

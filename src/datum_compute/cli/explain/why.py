@@ -26,6 +26,7 @@ from datum_compute.cli.explain import states
 from datum_compute.cli.explain.health import (
     PlacementHealth,
     assess_placements,
+    stay_lines,
     workload_health,
 )
 from datum_compute.cli.explain.reasons import explain
@@ -136,7 +137,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
         cause = RootCause.of(states.blocking_condition(instance), now)
     about = [("Workload", name), ("WorkloadDeployment", worst.row.deployment)]
     about += [("Instance", instance["metadata"]["name"])] if instance is not None else []
-    return _answer(context, links, cause, workload, name, about)
+    return _answer(context, links, cause, workload, name, about, stay_lines(found))
 
 
 def _explain_instance(context: Context, instance: dict[str, Any]) -> int:
@@ -179,7 +180,7 @@ def _city_link(worst: PlacementHealth, deployments: Sequence[Json]) -> Link:
     row = worst.row
     state = f"{row.ready} of {row.target} ready"
     if row.removing:
-        return Link("city", row.city, f"{row.replicas} remaining", "being removed")
+        return Link("city", row.city, f"{row.replicas} remaining", worst.note)
     if not row.deployment:
         return Link("city", row.city, state, "not started")
     deployment = _named(deployments, row.deployment)
@@ -229,6 +230,7 @@ def _answer(
     subject: dict[str, Any],
     workload: str,
     about: Sequence[tuple[str, str]],
+    meanwhile: Sequence[str] = (),
 ) -> int:
     kind = links[0].kind if links[-1].kind != "instance" else "instance"
     kind = str(subject.get("kind") or kind).lower()
@@ -242,6 +244,8 @@ def _answer(
         ]
     )
     view = _view(context.invocation, name, kind, links, cause, workload, events)
+    if meanwhile:
+        view["meanwhile"] = list(meanwhile)
     view["object"] = subject
     show(
         context,
@@ -312,6 +316,7 @@ def _screen(
     lines.append(f"Who can act   {ACTORS[actor]}")
     if view["advice"]:
         lines.append(f"              {view['advice']}")
+    lines += [f"Meanwhile     {each}" for each in view.get("meanwhile", ())]
     lines += _event_lines(events)
     if view["next"]:
         lines.append(f"Next          {view['next']}")

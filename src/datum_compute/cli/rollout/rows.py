@@ -31,12 +31,16 @@ class RowProgress(NamedTuple):
 
     @property
     def phase(self) -> str:
+        if self.row.stays_until:
+            return "Waiting"
         return "Removing" if self.row.removing else self.row.phase(stalled=self.stalled).value
 
     @property
     def reason_text(self) -> str:
         """The blocking reason, preceded by its summary if the user or the platform must act."""
         blocking = self.row.blocking_reason
+        if self.row.stays_until:
+            return states.stays_until(self.row.stays_until)
         if blocking is None or self.row.done:
             return f"no progress for {BLOCKED_AFTER_SECONDS:.0f}s" if self.stalled else ""
         text = states.one_line_reason(blocking)

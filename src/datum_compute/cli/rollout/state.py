@@ -56,6 +56,8 @@ class Row(NamedTuple):
     """Whether there was never another template, so that no Instance can be of an old one."""
     removing: bool = False
     """No longer part of the workload; listed until it is deleted."""
+    stays_until: tuple[str, ...] = ()
+    """The cities that must be Available before it is removed."""
     blocking_reason: BlockingReason | None = None
 
     @property
@@ -115,7 +117,8 @@ def decide_rollout(
         )
         for key, (city, target) in expected.items()
     ]
-    rows += [_leaving_row(deployment) for deployment in leaving]
+    destroyed = bool(_at(workload, "metadata", "deletionTimestamp"))
+    rows += [_leaving_row(deployment, destroyed) for deployment in leaving]
     return Rollout(tuple(rows), observed=observed)
 
 
@@ -181,8 +184,10 @@ def _row(
     )
 
 
-def _leaving_row(deployment: Mapping[str, Any]) -> Row:
+def _leaving_row(deployment: Mapping[str, Any], destroyed: bool) -> Row:
     status = deployment.get("status") or {}
+    going = destroyed or bool(_at(deployment, "metadata", "deletionTimestamp"))
+    awaited = constants.replacements(_at(deployment, "metadata", "annotations") or {})
     return Row(
         placement=str(_at(deployment, "spec", "placementName") or ""),
         city=str(_at(deployment, "spec", "cityCode") or ""),
@@ -190,6 +195,7 @@ def _leaving_row(deployment: Mapping[str, Any]) -> Row:
         replicas=int(status.get("replicas") or 0),
         ready=int(status.get("readyReplicas") or 0),
         removing=True,
+        stays_until=() if going else tuple(city for _, city in awaited),
         blocking_reason=_removal_reason(status),
     )
 

@@ -273,7 +273,7 @@ def _raise_if_blocked(
             raise CommandError(
                 f'rollout of "{name}" failed in {progress.row.city}: '
                 f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}"
-                f"{_kept(progress.row)}",
+                f"{_kept(progress.row)}{_stays(current)}",
                 *dict.fromkeys((explain(blocking.reason).next_command(name), command("why", name))),
                 exit_code=Exit.ROLLOUT_FAILED,
                 code=blocking.reason,
@@ -283,7 +283,8 @@ def _raise_if_blocked(
         if blocking is not None and movement.given_up(progress, now):
             raise CommandError(
                 f'"{name}" is blocked in {progress.row.city}: '
-                f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}",
+                f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}"
+                f"{_stays(current)}",
                 explain(blocking.reason).next_command(name),
                 exit_code=Exit.BLOCKED,
                 code=blocking.reason,
@@ -297,6 +298,12 @@ def _kept(row: Row) -> str:
         return ""
     serve = "still runs" if kept == 1 else "still run"
     return f"; {count(kept, 'instance')} there {serve} the previous revision"
+
+
+def _stays(current: Sequence[RowProgress]) -> str:
+    """Which removed cities are still there."""
+    staying = [each for each in current if each.row.stays_until]
+    return "".join(f"; {each.row.city} {each.reason_text}" for each in staying)
 
 
 async def is_rolled_out(client: Client, name: str) -> bool:

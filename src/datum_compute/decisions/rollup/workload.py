@@ -81,6 +81,9 @@ def _placement(
         # The code is part of a condition's type, and the server rejects a malformed type.
         if each.placement == name and _CITY_CODE.fullmatch(each.city)
     }
+    # What the spec no longer names is of no newest template.
+    left = {each.metadata.name for each in plan.orphans}
+    left |= {each.deployment.metadata.name for each in plan.kept}
     served = [
         each.type
         for each in current
@@ -97,7 +100,7 @@ def _placement(
         conditions=current,
         replicas=sum(each.status.replicas for each in children),
         current_replicas=sum(each.status.current_replicas for each in children),
-        updated_replicas=sum(_updated(each) for each in children),
+        updated_replicas=sum(_updated(each) for each in children if each.metadata.name not in left),
         desired_replicas=sum(each.status.desired_replicas for each in children),
         ready_replicas=sum(each.status.ready_replicas for each in children),
     )
@@ -118,7 +121,7 @@ def _placement_available(
 ) -> ConditionState:
     available = sorted(each.spec.city_code for each in children if _is_available(each))
     blocked = _blocked_cities(name, children, plan)
-    details = "; ".join(message for _, message in blocked)
+    details = "; ".join([*(message for _, message in blocked), *_kept_cities(name, plan)])
     if available:
         where = f"Available in {', '.join(available)}"
         return ConditionState(
@@ -164,6 +167,16 @@ def _blocked_cities(
         if cause is not None:
             blocked.append((cause.reason, _describe(deployment.spec.city_code, cause)))
     return blocked
+
+
+def _kept_cities(placement: str, plan: PlacementPlan) -> list[str]:
+    return [
+        f"{each.deployment.spec.city_code} stays until "
+        f"{', '.join(city for _, city in each.awaited)} {'is' if len(each.awaited) == 1 else 'are'}"
+        " Available"
+        for each in plan.kept
+        if each.deployment.spec.placement_name == placement
+    ]
 
 
 def _cause(deployment: compute.WorkloadDeployment) -> Condition | None:

@@ -37,7 +37,6 @@ from datum_compute.cli.workload import (
     CONFLICT_RETRIES,
     being_destroyed_error,
     conflict_error,
-    gap_lines,
     interruption_lines,
     live_workload,
     print_fields,
@@ -176,7 +175,7 @@ def _print_effects(
     removals: Sequence[str],
     left: Mapping[str, int],
 ) -> None:
-    lines = [*removals, *gap_lines(planned, live), *quota_lines(planned, live, left)]
+    lines = [*removals, *quota_lines(planned, live, left)]
     if template_hash(planned["spec"]["template"]) != template_hash(live["spec"]["template"]):
         lines += interruption_lines(planned, live)
     if lines:

@@ -61,6 +61,8 @@ def _view(progress: RowProgress) -> dict[str, Any]:
         "old": row.old,
         "phase": progress.phase,
     }
+    if row.stays_until:
+        view["staysUntil"] = list(row.stays_until)
     if row.blocking_reason is not None and not row.done:
         view |= {"reason": row.blocking_reason.reason, "message": row.blocking_reason.message}
     return view

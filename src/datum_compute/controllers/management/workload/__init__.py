@@ -2,8 +2,8 @@
 
 It owns the Workload's status and its finalizer ``compute.datumapis.com/workload-controller``,
 and every WorkloadDeployment of the project except for its status: existence, owner, spec, the
-label ``workload-uid``. ``restart --city`` also writes the template's ``restartedAt``: the later
-time wins.
+label ``workload-uid``, the annotation ``replaced-by``. ``restart --city`` also writes the
+template's ``restartedAt``: the later time wins.
 
 Steps, in calling order (:mod:`.reconcile`):
 
@@ -12,7 +12,8 @@ Steps, in calling order (:mod:`.reconcile`):
    missing, step 4 is skipped;
 3. placement: which deployments are wanted, given the LocationBindings of the project;
 4. deployments (:mod:`.deployments`): create, correct, and delete those the spec no longer
-   names; wait while a deployment of an earlier Workload still has the name;
+   names, once what replaces them is Available; wait while a deployment of an earlier Workload
+   still has the name;
 5. status, from all deployments, those being deleted included; Events (:mod:`.signals`).
 
 Condition it writes: ``Available``, of the Workload and of each placement.

@@ -55,6 +55,16 @@ async def ensure_deployments(
     project: Cluster, copies: SpecCopies, workload: Object, plan: PlacementPlan
 ) -> None:
     cache = project.cache(compute.WORKLOAD_DEPLOYMENTS)
+    # Before anything is created: after that, nothing tells what was added with a removal.
+    for kept in plan.kept:
+        existing = cache.get(kept.deployment.metadata.name, workload.namespace)
+        if existing is not None and existing.metadata.uid == kept.deployment.metadata.uid:
+            await patch.ensure_metadata(
+                project.client,
+                compute.WORKLOAD_DEPLOYMENTS,
+                existing,
+                annotations={compute.ANNOTATION_REPLACED_BY: kept.replaced_by},
+            )
     for wanted in plan.wanted:
         existing = cache.get(wanted.name, workload.namespace)
         if existing is None:
@@ -111,7 +121,12 @@ async def _correct(
         project.client, compute.WORKLOAD_DEPLOYMENTS, existing, workload, controller=True
     )
     await copies.ensure(
-        project.client, compute.WORKLOAD_DEPLOYMENTS, existing, spec, labels=_labels(workload)
+        project.client,
+        compute.WORKLOAD_DEPLOYMENTS,
+        existing,
+        spec,
+        labels=_labels(workload),
+        annotations={compute.ANNOTATION_REPLACED_BY: None},
     )
 
 

@@ -9,7 +9,16 @@ import pytest
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.references import LocationReference
-from datum_compute.decisions.instances.plan import Create, DeleteReason, HeldStep
+from datum_compute.decisions.instances.plan import (
+    Create,
+    Delete,
+    DeleteReason,
+    HeldStep,
+    InstancePlan,
+    Step,
+    Wait,
+    WaitReason,
+)
 from datum_compute.decisions.rollup.deployment import DeploymentContext, decide_deployment_status
 from tests.support.decisions.builders import NOW, condition, deployment, instance
 from tests.support.decisions.rollups import condition_values, decide, held, unready
@@ -181,6 +190,33 @@ def test_instances_that_are_replaced_or_deleted_do_not_give_the_reason() -> None
     leaving = unready(1, "InstanceCrashing", "on its way out", deleting=True)
 
     assert condition_values(decide(stale, leaving), "ReplicasReady")[1] == "ProvisioningInstances"
+
+
+@pytest.mark.parametrize(
+    ("queued", "note"),
+    [
+        ([], ""),
+        ([Create(1, "web-1")], "; 1 instance waits for web-0"),
+        (
+            [Create(1, "web-1"), Create(2, "web-2")],
+            "; 2 instances wait for web-0",
+        ),
+        (
+            [Delete("web-1", "uid-1", 1, DeleteReason.RECREATE)],
+            "; 1 instance waits for web-0",
+        ),
+        ([Delete("web-9", "uid-9", 9, DeleteReason.SCALE_DOWN)], ""),
+    ],
+)
+def test_a_failing_instance_says_which_steps_wait_for_it(queued: list[Step], note: str) -> None:
+    first = Wait("web-0", 0, WaitReason.NOT_READY)
+    plan = InstancePlan(actions=(first,), queued=tuple(queued))
+
+    failing = decide(unready(0, "InstanceCrashing", "exit 1"), plan=plan)
+    starting = decide(unready(0, "Provisioning", "starting"), plan=plan)
+
+    assert condition_values(failing, "ReplicasReady")[2] == f"exit 1{note}"
+    assert condition_values(starting, "ReplicasReady")[2] == "starting"
 
 
 RECREATE, UNREADY = DeleteReason.RECREATE, DeleteReason.REPLACE_UNREADY

@@ -7,7 +7,7 @@ from typing import Any
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions.instances.plan import Delete, DeleteReason, HeldStep
+from datum_compute.decisions.instances.plan import Delete, DeleteReason, HeldStep, InstancePlan
 from datum_compute.decisions.rollup.deployment import DeploymentContext, decide_deployment_status
 from tests.support.decisions.builders import NOW, condition, deployment, instance
 
@@ -17,13 +17,14 @@ def decide(
     of: compute.WorkloadDeployment | None = None,
     around: DeploymentContext | None = None,
     held: Sequence[HeldStep] = (),
+    plan: InstancePlan | None = None,
 ) -> compute.WorkloadDeploymentStatus:
     return decide_deployment_status(
         of or deployment(minimum=2),
         instances,
         template_hash="new",
         context=around or DeploymentContext(),
-        held=held,
+        plan=plan or InstancePlan(held=tuple(held)),
         now=NOW,
     )
 

@@ -7,7 +7,7 @@ row that best explains it; the deepest condition there is the root cause.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -134,7 +134,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
         instance = _unready_instance(context, worst.row.deployment)
     if instance is not None:
         links.append(_instance_link(instance))
-        cause = RootCause.of(states.blocking_condition(instance), now)
+        cause = _with_consequence(RootCause.of(states.blocking_condition(instance), now), worst)
     about = [("Workload", name), ("WorkloadDeployment", worst.row.deployment)]
     about += [("Instance", instance["metadata"]["name"])] if instance is not None else []
     return _answer(context, links, cause, workload, name, about, stay_lines(found))
@@ -208,6 +208,15 @@ def _cause_of(worst: PlacementHealth) -> RootCause:
         states.clean_message(blocking.message),
         worst.seconds,
     )
+
+
+def _with_consequence(cause: RootCause, worst: PlacementHealth) -> RootCause:
+    """With the message of the deployment, where that is about the same: it says also what waits
+    for the Instance."""
+    blocking = worst.blocking_reason
+    if blocking is None or blocking.reason != cause.reason or not blocking.message:
+        return cause
+    return replace(cause, message=states.clean_message(blocking.message))
 
 
 def _unready_instance(context: Context, deployment: str) -> dict[str, Any] | None:

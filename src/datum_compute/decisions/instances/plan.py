@@ -94,3 +94,6 @@ class InstancePlan:
     def settled(self) -> bool:
         """Whether nothing is left to do or to wait for."""
         return not self.actions and not self.queued and not self.held
+
+
+NO_PLAN = InstancePlan()

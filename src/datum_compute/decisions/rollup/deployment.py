@@ -3,7 +3,8 @@
 Available is True while any Instance serves. ReplicasReady is True while as many are Ready as
 are wanted; otherwise it carries the blocking reason, so that a client need not list
 Instances. A held step is reported there too: as the reason where it keeps replicas from being
-ready, and otherwise in the message alone, because an older template still serves.
+ready, and otherwise in the message alone, because an older template still serves. So are the steps
+that wait for an Instance which is not ready for a reason of its own.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from datum_compute.api.compute import instance_names, reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import ConditionState
 from datum_compute.api.references import LocationReference
-from datum_compute.decisions.instances.plan import Delete, DeleteReason, HeldStep
+from datum_compute.decisions.instances.plan import (
+    NO_PLAN,
+    Create,
+    Delete,
+    DeleteReason,
+    HeldStep,
+    InstancePlan,
+    Wait,
+)
 from datum_compute.decisions.instances.policies import policy_fault
 from datum_compute.decisions.rollup.readiness import gate_denial
 
@@ -44,10 +53,12 @@ def decide_deployment_status(
     template_hash: str,
     context: DeploymentContext,
     now: datetime,
-    held: Sequence[HeldStep] = (),
+    plan: InstancePlan = NO_PLAN,
 ) -> compute.WorkloadDeploymentStatus:
     """The status a cell reports. ``instances`` are those found when the reconcile began,
-    and ``held`` the steps that are held back, with the reason."""
+    and ``plan`` what follows for them, of which the steps that wait or are held back are
+    reported."""
+    held = plan.held
     desired = 0 if deployment.metadata.deleting else deployment.spec.scale_settings.min_replicas
     updated = [each for each in instances if each.observed_template_hash == template_hash]
     ready = sum(1 for each in instances if each.ready)
@@ -61,7 +72,8 @@ def decide_deployment_status(
     ]
     # A surplus Instance may be ready, but is not one of those wanted.
     serving = sum(1 for each in instances if each.ready and _is_wanted(each, deployment, desired))
-    complete = _with_held(_replicas_ready(current_template, serving, desired, context, held), held)
+    complete = _replicas_ready(current_template, serving, desired, context, held)
+    complete = _with_held(_with_waiting(complete, plan), held)
     if fault := policy_fault(deployment.spec.scale_settings.instance_management_policy):
         # Nothing is created or replaced under such a policy, so no other reason matters more.
         complete = ConditionState(conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, fault)
@@ -169,12 +181,31 @@ def _replicas_ready(
     )
 
 
+def _with_waiting(state: ConditionState, plan: InstancePlan) -> ConditionState:
+    """The steps behind an Instance that is not ready, where its reason may last: a start that goes
+    well is not worth a word."""
+    first = plan.actions[0] if plan.actions else None
+    if not isinstance(first, Wait) or not reasons.lookup(state.reason).needs_action:
+        return state
+    waiting = sum(
+        isinstance(step, Create) or (isinstance(step, Delete) and step.reason.is_roll)
+        for step in plan.queued
+    )
+    if not waiting:
+        return state
+    note = f"{_count(waiting)} {'waits' if waiting == 1 else 'wait'} for {first.name}"
+    return state._replace(message=f"{state.message}; {note}" if state.message else note)
+
+
+def _count(instances: int) -> str:
+    return "1 instance" if instances == 1 else f"{instances} instances"
+
+
 def _with_held(state: ConditionState, held: Sequence[HeldStep]) -> ConditionState:
     replaced = [each for each in held if isinstance(each.step, Delete)]
     if not replaced:
         return state
-    which = "1 instance" if len(replaced) == 1 else f"{len(replaced)} instances"
-    note = f"the update of {which} is held back ({replaced[0].reason})"
+    note = f"the update of {_count(len(replaced))} is held back ({replaced[0].reason})"
     return state._replace(message=f"{state.message}; {note}" if state.message else note)
 
 

@@ -34,7 +34,7 @@ from tests.support.controllers.planes import (
     report_serving,
     settle,
 )
-from tests.support.objects import condition, find, until_names
+from tests.support.objects import condition, find, message, until, until_names
 
 
 async def test_counters_conditions_and_the_projects_generation_are_reported() -> None:
@@ -54,6 +54,30 @@ async def test_counters_conditions_and_the_projects_generation_are_reported() ->
         assert values(third.status)["observedGeneration"] == 41
         reported = values(third.status)["conditions"]
         assert {each["observedGeneration"] for each in reported} == {41}
+
+
+async def test_steps_behind_an_instance_that_fails_are_reported_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    async with controller_planes() as w:
+        await given(w, 3)
+        async with w.running(controller(w)):
+            await until_names(w.cell, compute.INSTANCES, ZERO)
+            crashing = [condition_value("Ready", "False", "InstanceCrashing")]
+            body = merge({"status": {"conditions": crashing}})
+            await w.cell.patch(compute.INSTANCES, ZERO, body, w.hub_namespace, subresource="status")
+            await until(
+                w.cell,
+                DEPLOYMENTS,
+                NAME,
+                w.hub_namespace,
+                lambda obj: f"2 instances wait for {ZERO}" in message(obj, "ReplicasReady"),
+            )
+            await settle(120)
+
+    waiting = [each for each in caplog.records if each.message.startswith("steps wait for an")]
+    assert len(waiting) == 1
 
 
 async def test_the_first_report_is_immediate_and_later_ones_are_rate_limited() -> None:

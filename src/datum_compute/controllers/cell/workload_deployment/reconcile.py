@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from datum_compute.api import conditions
+from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import ConditionState
 from datum_compute.api.meta import Object, Unreadable
@@ -31,7 +32,7 @@ from datum_compute.controllers.cell.workload_deployment.orphans import (
 )
 from datum_compute.controllers.cell.workload_deployment.signals import DeploymentSignals
 from datum_compute.decisions.instances.gates import gates_for_new, has_gate
-from datum_compute.decisions.instances.plan import HeldStep, InstancePlan
+from datum_compute.decisions.instances.plan import NO_PLAN, InstancePlan
 from datum_compute.decisions.instances.policies import UnknownPolicy, find_policy
 from datum_compute.decisions.instances.revisions import template_hash
 from datum_compute.decisions.rollup.deployment import DeploymentContext, decide_deployment_status
@@ -153,7 +154,7 @@ class DeploymentReconciler:
         hold_rolls = lost_contact or (
             data.reason if data and data.status != conditions.TRUE else ""
         )
-        plan, refusal = InstancePlan(), ""
+        plan, refusal = NO_PLAN, ""
         try:
             plan = self._plan(request, deployment, views, revision, hold_rolls)
             await self._carry_out(cell, deployment, plan, revision, state)
@@ -169,7 +170,7 @@ class DeploymentReconciler:
             views,
             revision,
             state,
-            plan.held,
+            plan,
             refusal=refusal,
             orphan=orphan,
             data=data,
@@ -238,7 +239,7 @@ class DeploymentReconciler:
             instances=views,
             hold_rolls=hold_rolls,
         )
-        _log_waiting(deployment, plan, known.plan if known is not None else InstancePlan())
+        _log_waiting(deployment, plan, known.plan if known is not None else NO_PLAN)
         self._plans[request] = _CachedPlan(inputs, plan)
         return plan
 
@@ -260,7 +261,7 @@ class DeploymentReconciler:
         views: list[compute.Instance],
         revision: str,
         state: NetworkState,
-        held: Sequence[HeldStep] = (),
+        plan: InstancePlan = NO_PLAN,
         *,
         refusal: str = "",
         orphan: OrphanCheck = MANAGED,
@@ -283,7 +284,7 @@ class DeploymentReconciler:
                 referenced_data=data,
                 refusal=refusal,
             ),
-            held=held,
+            plan=plan,
             now=self._env.now(),
         )
         orphaned = orphaned_condition(deployment, orphan, self._env.now())
@@ -299,6 +300,7 @@ class DeploymentReconciler:
         # Not before: after a refused write the limit would stand in for the growing delay.
         self._reports.spend(deployment.metadata.uid)
         await self._signals.record_events(cell, deployment, written)
+        _log_blocked(deployment, written, plan)
         return DONE
 
     def _ready_due_in(self, deployment: Object, views: Sequence[compute.Instance]) -> float:
@@ -321,6 +323,30 @@ class DeploymentReconciler:
         views = quarantine.views(found, compute.Instance)
         return await self._report(
             cell, deployment, views, _revision(deployment), networks.NO_NETWORKING
+        )
+
+
+def _log_blocked(deployment: Object, written: Object, plan: InstancePlan) -> None:
+    """Log that steps wait for an Instance that will not be ready before the user or the platform
+    acts, once per reason."""
+    before, now = (
+        conditions.find(
+            each.view(compute.WorkloadDeployment).status.conditions,
+            compute.CONDITION_REPLICAS_READY,
+        )
+        for each in (deployment, written)
+    )
+    if not plan.queued or now is None or now.status != conditions.FALSE:
+        return
+    is_new = before is None or before.reason != now.reason
+    if is_new and reasons.lookup(now.reason).needs_action:
+        logger.info(
+            "steps wait for an Instance that is not ready",
+            namespace=deployment.namespace,
+            name=deployment.name,
+            steps=len(plan.queued),
+            behind=str(plan.actions[0]) if plan.actions else "",
+            reason=now.reason,
         )
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from datum_compute.cli.arguments import leaf_parsers
+from datum_compute.cli.main import COMMANDS, build_parser
 from tests.support.paths import GOLDEN, ROOT
 
 PAGE = (ROOT / "docs/reference/json.md").read_text(encoding="utf-8")
@@ -33,6 +35,18 @@ def fields(value: Any) -> Iterator[tuple[str, Any]]:
             yield key, each
             if key not in ("object", "spec"):
                 yield from fields(each)
+
+
+def test_every_command_with_json_output_is_in_the_reference() -> None:
+    rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
+    listed = set(re.findall(r"`([^`]+)`", "".join(rows)))
+    parsers = [
+        leaf for each in COMMANDS for leaf in leaf_parsers(build_parser(each).subparsers[each])
+    ]
+    shown = {leaf.prog.partition(" ")[2] for leaf in parsers if "--output" in leaf.flags}
+
+    assert len(shown) > 20
+    assert sorted(shown - listed) == []
 
 
 def test_every_field_of_the_json_output_is_in_the_reference() -> None:

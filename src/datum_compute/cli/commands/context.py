@@ -67,7 +67,7 @@ def _list(context: Context) -> int:
         {
             "name": each.name,
             "current": each.name == found.current,
-            "project": each.project,
+            "project": each.project or None,
             "target": each.place,
             "credential": each.credential,
         }

@@ -130,12 +130,12 @@ def _refusals(*suggestions: Any) -> Iterator[None]:
         raise CommandError(str(error), code="StateUnusable") from error
 
 
-def _view(damage: Damage) -> dict[str, str]:
+def _view(damage: Damage) -> dict[str, str | None]:
     return {
-        "plane": damage.plane,
-        "resource": damage.resource,
-        "namespace": damage.namespace,
-        "name": damage.name,
+        "plane": damage.plane or None,
+        "resource": damage.resource or None,
+        "namespace": damage.namespace or None,
+        "name": damage.name or None,
         "problem": damage.problem,
         "remedy": damage.remedy,
     }

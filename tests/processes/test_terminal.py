@@ -131,7 +131,7 @@ def slow(person: Person, name: str) -> str:
 def test_ctrl_c_while_watching_detaches(person: Person) -> None:
     terminal = person.at_a_terminal("deploy", "-f", slow(person, "slow"))
     terminal.sees("PHASE")
-    terminal.sees("Updating")
+    terminal.sees("Creating")
     terminal.types(CTRL_C)
     terminal.sees("Detached; the rollout of")
 

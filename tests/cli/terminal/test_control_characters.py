@@ -114,7 +114,8 @@ def test_nothing_that_controls_a_terminal_passes(text: str) -> None:
 
 
 def test_marks_for_colours_that_others_wrote_do_not_colour() -> None:
-    text = table(("STATUS", "NAME"), [(Cell("Available", Colour.GREEN), "\ufdd3red")], colours=True)
+    rows = [(Cell("Available", Colour.GREEN), "\ufdd3red")]
+    text = table(("STATUS", "NAME"), rows, width=None, colours=True)
 
     assert printable_with_colours(text).splitlines() == [
         "STATUS      NAME",

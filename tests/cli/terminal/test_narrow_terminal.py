@@ -12,7 +12,7 @@ from tests.support.cli.session import SessionReach, cli_session
 from tests.support.cli.terminal import Terminal
 
 
-@pytest.mark.parametrize("columns", [60, 100])
+@pytest.mark.parametrize("columns", [60, 120])
 @pytest.mark.parametrize(
     "line",
     [
@@ -24,6 +24,8 @@ from tests.support.cli.terminal import Terminal
         "quota",
         "cities -o wide",
         "instance-types -o wide",
+        "projects",
+        "workloads describe api",
     ],
 )
 def test_tables_fit_the_terminal_and_are_whole_elsewhere(line: str, columns: int) -> None:

@@ -30,8 +30,8 @@ def test_a_rollout_is_redrawn_in_place_with_the_time_it_takes() -> None:
         assert code == 0
         rows = [line for line in err.screen if line.startswith("  default")]
         assert rows == [
-            "  default     DFW    2/2       2/2     0     Done",
-            "  default     LHR    2/2       2/2     0     Done",
+            "  default     DFW    2/2       2/2     Done",
+            "  default     LHR    2/2       2/2     Done",
         ]
         assert sum("PLACEMENT" in line for line in err.screen) == 1
         seen = [line for screen in err.screens() for line in screen]
@@ -81,7 +81,7 @@ def test_colours_appear_only_on_terminals_that_allow_them() -> None:
 
             assert "\x1b" not in out.getvalue()
             assert "\x1b[32m" not in err.getvalue()
-            assert "  default     DFW    2/2       2/2     0     Done" in err.screen
+            assert "  default     DFW    2/2       2/2     Done" in err.screen
 
 
 class LooksAway(Terminal):

@@ -55,8 +55,8 @@ def test_a_cell_is_coloured_by_the_state_behind_it_and_not_by_its_text() -> None
     failed = states.InstanceState(states.InstancePhase.FAILED, "crashing").cell()
     rows = [("Available", states.WorkloadHealth.AVAILABLE.cell()), ("Failed", failed)]
 
-    plain = table(("NAME", "STATUS"), rows)
-    coloured = table(("NAME", "STATUS"), rows, colours=True)
+    plain = table(("NAME", "STATUS"), rows, width=None)
+    coloured = table(("NAME", "STATUS"), rows, width=None, colours=True)
 
     assert "\x1b" not in plain
     assert printable_with_colours(coloured).splitlines()[1:] == [

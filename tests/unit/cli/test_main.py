@@ -27,6 +27,7 @@ def test_a_call_without_a_command_prints_help_on_stderr() -> None:
 
     assert (code, out) == (2, "")
     assert all(command in err for command in COMMANDS)
+    assert "None" not in err
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ ROWS = [("api", "DFW", "registry.example/acme/api:1.4.2", Cell("Available", Colo
 
 
 def test_a_table_without_a_width_is_whole() -> None:
-    assert table(HEADER, ROWS).splitlines()[1] == (
+    assert table(HEADER, ROWS, width=None).splitlines()[1] == (
         "api    DFW    registry.example/acme/api:1.4.2   Available"
     )
 

@@ -91,7 +91,7 @@ def _list(context: Context) -> int:
     show(
         context,
         views,
-        as_table=lambda _: table(HEADER, rows, headers=headers),
+        as_table=lambda _: table(HEADER, rows, headers=headers, width=context.width()),
         names=[f"context/{view['name']}" for view in views],
     )
     return 0

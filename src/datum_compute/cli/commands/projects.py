@@ -53,7 +53,7 @@ def _read_screen(context: Context) -> Screen:
     views.sort(key=lambda each: str(each["name"]))
     names = [f"project/{each['name']}" for each in views]
     rows = [(each["name"], each["status"], each["age"]) for each in views]
-    text = table(HEADER, rows, headers=not context.args.no_headers)
+    text = table(HEADER, rows, headers=not context.args.no_headers, width=context.width())
     return Screen(views, names, table_lines(text, (), ()), f"\n{count(len(views), 'project')}")
 
 

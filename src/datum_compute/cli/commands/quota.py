@@ -152,7 +152,7 @@ def _lines(context: Context, views: Sequence[Json], cities: Sequence[Json]) -> l
     parts = [table(HEADER, rows, headers=headers, width=width, least=LEAST)] if rows else []
     if cities and not context.args.constrained and headers:
         in_use = [(city["city"], str(city["inUse"]), str(city["refused"])) for city in cities]
-        parts.append(table(("CITY", "INSTANCES", "REFUSED"), in_use))
+        parts.append(table(("CITY", "INSTANCES", "REFUSED"), in_use, width=width))
     return [ScreenLine("quota", "\n\n".join(parts))] if parts else []
 
 

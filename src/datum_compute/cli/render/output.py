@@ -54,14 +54,14 @@ def table(
     header: Sequence[str],
     rows: Sequence[Sequence[str | Cell]],
     *,
+    width: int | None,
     headers: bool = True,
     colours: bool = False,
-    width: int | None = None,
     least: Sequence[str] = (),
 ) -> str:
     """Left-aligned columns three spaces apart, without trailing spaces.
 
-    Within ``width``, where it is given: the columns in ``least``, the least important first, are
+    Within ``width``, if there is one: the columns in ``least``, the least important first, are
     shortened before the others, and left out where that is not enough.
     """
     lines = [[_printable(cell) for cell in line] for line in ([header, *rows] if headers else rows)]

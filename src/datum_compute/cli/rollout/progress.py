@@ -13,9 +13,9 @@ from math import ceil
 
 from datum_compute.cli.context import Context
 from datum_compute.cli.render.display import Display
-from datum_compute.cli.render.output import GAP, duration, table
+from datum_compute.cli.render.output import GAP, duration
 from datum_compute.cli.render.printable import printable
-from datum_compute.cli.rollout.rows import HEADER, RowProgress
+from datum_compute.cli.rollout.rows import RowProgress, header, rollout_table
 from datum_compute.runtime.tasks import TaskGroup
 
 TICK_SECONDS = 0.5
@@ -36,7 +36,9 @@ class Progress:
         self._started: float | None = None
         self._watched_until: float | None = None
         self._printed: dict[tuple[str, str, str], tuple[str, ...]] = {}
-        self._widths = [len(title) for title in HEADER]
+        self._with_old: bool | None = None
+        """Whether the printed lines have the column; None before the first."""
+        self._widths: list[int] = []
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -78,15 +80,15 @@ class Progress:
         return f"healthy, watching for {duration(seconds)}" if seconds > 0 else ""
 
     def _print_changed(self, current: Sequence[RowProgress]) -> None:
+        with_old = bool(self._with_old) or any(each.has_old for each in current)
         for each in current:
-            cells = each.cells()
+            cells = each.cells(with_old=each.has_old)
             if self._printed.get(each.key) == cells:
                 continue
-            if not self._printed and self._headers:
-                self._make_room(current)
-                self._line(HEADER)
+            if self._with_old is not with_old:
+                self._begin(current, with_old)
             self._printed[each.key] = cells
-            self._line(cells)
+            self._line(each.cells(with_old=with_old))
 
     async def _tick(self) -> None:
         while True:
@@ -97,21 +99,32 @@ class Progress:
     def _redraw(self) -> None:
         if self._display is None:
             return
-        rows = [each.coloured_cells() for each in self._current]
-        text = table(HEADER, rows, headers=self._headers, colours=self._colours)
+        width = self._context.width(self._stream)
+        text = rollout_table(
+            self._current,
+            headers=self._headers,
+            colours=self._colours,
+            width=width and width - len(self._indent),
+        )
         lines = [self._indent + line for line in text.split("\n")]
         if self._started is not None:
             passed = asyncio.get_running_loop().time() - self._started
             lines.append(f"{self._indent}{self._left() or duration(passed)}")
         self._display.draw("\n".join(lines))
 
-    def _make_room(self, current: Sequence[RowProgress]) -> None:
-        """Make the columns wide enough for all later values."""
+    def _begin(self, current: Sequence[RowProgress], with_old: bool) -> None:
+        """Print the header, with columns wide enough for all later values."""
+        titles = header(with_old=with_old)
+        self._with_old = with_old
+        self._widths = [len(title) for title in titles]
         for each in current:
             row = each.row
             count = f"{row.target}/{row.target}"
-            most = (row.placement, row.city, count, count, str(row.replicas), "")
+            old = [str(row.replicas)] if with_old else []
+            most = (row.placement, row.city, count, count, *old, "")
             self._widths = [max(w, len(c)) for w, c in zip(self._widths, most, strict=True)]
+        if self._headers:
+            self._line(titles)
 
     def _line(self, cells: tuple[str, ...]) -> None:
         self._widths = [max(w, len(c)) for w, c in zip(self._widths, cells, strict=True)]

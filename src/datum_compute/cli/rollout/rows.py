@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.render.output import GAP, Cell, Colour
+from datum_compute.cli.render.output import GAP, Cell, Colour, table
 from datum_compute.cli.rollout.state import BLOCKED_AFTER_SECONDS, Phase, Row
 
-HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "OLD", "PHASE")
+HEADER = ("PLACEMENT", "CITY", "UPDATED", "READY", "PHASE")
+OLD_COLUMN, OLD_TITLE = 4, "OLD"
+"""Where the column goes that is there only while a row has something old."""
 PHASE_WIDTH = max(len(phase) for phase in Phase)
 PHASE_COLOURS = {
     Phase.PENDING: Colour.YELLOW,
+    Phase.CREATING: Colour.YELLOW,
     Phase.UPDATING: Colour.YELLOW,
     Phase.BLOCKED: Colour.RED,
     Phase.DONE: Colour.GREEN,
@@ -48,15 +52,35 @@ class RowProgress(NamedTuple):
             f"{explain(blocking.reason).summary}: {text}" if blocking.record.needs_action else text
         )
 
-    def cells(self) -> tuple[str, ...]:
+    @property
+    def has_old(self) -> bool:
+        """Whether Instances of an older template are known to be left: a cell that has not
+        observed the newest spec may have nothing to replace."""
+        return self.row.removing or (self.row.reported and self.row.old > 0)
+
+    def cells(self, *, with_old: bool) -> tuple[str, ...]:
         row = self.row
         text = f"{self.phase.ljust(PHASE_WIDTH)}{GAP}{self.reason_text}".rstrip()
+        updated, ready, old = f"{row.updated}/{row.target}", f"{row.ready}/{row.target}", row.old
         if row.removing:
-            return (row.placement, row.city, "—", str(row.ready), str(row.replicas), text)
-        counts = (f"{row.updated}/{row.target}", f"{row.ready}/{row.target}", str(row.old))
-        return (row.placement, row.city, *counts, text)
+            updated, ready, old = "—", str(row.ready), row.replicas
+        return (row.placement, row.city, updated, ready, *([str(old)] if with_old else []), text)
 
-    def coloured_cells(self) -> tuple[str | Cell, ...]:
-        *cells, text = self.cells()
+    def coloured_cells(self, *, with_old: bool) -> tuple[str | Cell, ...]:
+        *cells, text = self.cells(with_old=with_old)
         phase = self.row.phase(stalled=self.stalled)
         return (*cells, Cell(text, None if self.row.removing else PHASE_COLOURS[phase]))
+
+
+def header(*, with_old: bool) -> tuple[str, ...]:
+    old = (OLD_TITLE,) if with_old else ()
+    return (*HEADER[:OLD_COLUMN], *old, *HEADER[OLD_COLUMN:])
+
+
+def rollout_table(
+    rows: Sequence[RowProgress], *, headers: bool, colours: bool, width: int | None
+) -> str:
+    with_old = any(each.has_old for each in rows)
+    cells = [each.coloured_cells(with_old=with_old) for each in rows]
+    titles = header(with_old=with_old)
+    return table(titles, cells, headers=headers, colours=colours, width=width)

@@ -18,6 +18,7 @@ BLOCKED_AFTER_SECONDS = 30.0
 
 class Phase(StrEnum):
     PENDING = "Pending"
+    CREATING = "Creating"
     UPDATING = "Updating"
     BLOCKED = "Blocked"
     DONE = "Done"
@@ -79,8 +80,10 @@ class Row(NamedTuple):
         blocking = self.blocking_reason
         if stalled or (blocking is not None and blocking.record.needs_action):
             return Phase.BLOCKED
-        moving = self.replicas or self.updated or self.ready or self.removing
-        return Phase.UPDATING if moving else Phase.PENDING
+        if not (self.replicas or self.updated or self.ready or self.removing):
+            return Phase.PENDING
+        creating = self.first and not self.old and self.ready < self.target
+        return Phase.CREATING if creating else Phase.UPDATING
 
 
 class Rollout(NamedTuple):

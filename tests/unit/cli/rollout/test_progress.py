@@ -9,7 +9,7 @@ from datum_compute.cli.context import Context, Streams
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.progress import Progress
 from datum_compute.cli.rollout.rows import RowProgress
-from datum_compute.cli.rollout.state import BlockingReason, Row
+from datum_compute.cli.rollout.state import BlockingReason, Phase, Row
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
@@ -50,14 +50,39 @@ def test_columns_are_wide_enough_for_growing_numbers() -> None:
     progress.show([RowProgress(row(300, 300))])
 
     assert err.getvalue().splitlines() == [
-        "  PLACEMENT   CITY   UPDATED   READY     OLD   PHASE",
-        "  default     DFW    0/300     0/300     0     Pending",
-        "  default     DFW    16/300    15/300    0     "
-        "Updating   Instance has not been programmed",
-        "  default     DFW    299/300   299/300   0     "
+        "  PLACEMENT   CITY   UPDATED   READY     PHASE",
+        "  default     DFW    0/300     0/300     Pending",
+        "  default     DFW    16/300    15/300    Updating   Instance has not been programmed",
+        "  default     DFW    299/300   299/300   "
         "Blocked    quota exceeded: instances: requested 1, available 0",
-        "  default     DFW    300/300   300/300   0     Done",
+        "  default     DFW    300/300   300/300   Done",
     ]
+
+
+def test_the_column_of_old_instances_is_there_once_something_is_old() -> None:
+    shown, _, err = context()
+    progress = Progress(shown)
+    scaled = row(2, 2)._replace(target=3, reported=False)
+    rolling = row(1, 2)._replace(target=3, replicas=3)
+
+    progress.show([RowProgress(scaled)])
+    progress.show([RowProgress(rolling)])
+    progress.show([RowProgress(row(3, 3)._replace(target=3))])
+
+    assert err.getvalue().splitlines() == [
+        "  PLACEMENT   CITY   UPDATED   READY   PHASE",
+        "  default     DFW    2/3       2/3     Updating",
+        "  PLACEMENT   CITY   UPDATED   READY   OLD   PHASE",
+        "  default     DFW    1/3       2/3     2     Updating",
+        "  default     DFW    3/3       3/3     0     Done",
+    ]
+
+
+def test_the_first_instances_of_a_city_are_created_and_not_updated() -> None:
+    first = row(1, 0)._replace(first=True)
+
+    assert first.phase() is Phase.CREATING
+    assert row(1, 0).phase() is Phase.UPDATING
 
 
 WORKLOAD = {"metadata": {"name": "web"}, "spec": {"template": {"spec": {}}}}

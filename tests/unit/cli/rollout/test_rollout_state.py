@@ -105,7 +105,7 @@ def test_a_city_being_removed_shows_what_its_deletion_waits_for() -> None:
 
     [row] = decide_rollout({**wire_workload(), "spec": {}}, [leaving]).rows
 
-    assert RowProgress(row).cells()[-1].split() == ["Removing", "1", "is", "left"]
+    assert RowProgress(row).cells(with_old=True)[-1].split() == ["Removing", "1", "is", "left"]
 
 
 def test_a_city_deployed_again_during_its_removal_is_pending() -> None:

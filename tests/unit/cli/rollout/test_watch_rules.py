@@ -80,7 +80,7 @@ async def test_an_added_city_without_a_deployment_is_pending() -> None:
         seconds, _ = await asyncio.gather(on.watch(), controllers())
 
         assert seconds == pytest.approx(6, abs=0.5)
-        assert "  default     LHR    0/2       0/2     0     Pending" in on.lines
+        assert "  default     LHR    0/2       0/2     Pending" in on.lines
 
 
 async def test_two_placements_in_one_city_have_a_row_each() -> None:
@@ -108,7 +108,7 @@ async def test_two_placements_in_one_city_have_a_row_each() -> None:
 
 
 async def test_a_stalled_rollout_is_blocked_until_it_moves() -> None:
-    """Without progress for 30 s a city is Blocked, and Updating when it goes on."""
+    """Without progress for 30 s a city is Blocked, and Creating when it goes on."""
     async with rollout_plane() as on:
         await on.create()
         name = await on.deploy()
@@ -122,7 +122,7 @@ async def test_a_stalled_rollout_is_blocked_until_it_moves() -> None:
             assert on.lines[-1].endswith("Blocked    the message of PendingProgramming")
             await on.report(name, ready=1, updated=2, replicas=2, reason="PendingProgramming")
             await asyncio.sleep(1)
-            assert "Updating" in on.lines[-1]
+            assert "Creating" in on.lines[-1]
             await on.done(name)
 
         seconds, _ = await asyncio.gather(on.watch(), cell())
@@ -177,7 +177,7 @@ async def test_pending_without_a_report_is_blocked_after_30_seconds() -> None:
 
         failed = await on.failure(timeout=40)
 
-        assert [line.split()[5] for line in on.lines[1:]] == ["Pending", "Blocked"]
+        assert [line.split()[4] for line in on.lines[1:]] == ["Pending", "Blocked"]
         assert failed.exit_code == Exit.TIMED_OUT
 
 

@@ -153,7 +153,7 @@ def _table(context: Context, damages: Sequence[Damage]) -> str:
         for each in damages
     ]
     header = ("PLANE", "RESOURCE", "OBJECT", "PROBLEM", "REPAIR")
-    return table(header, rows, headers=not context.args.no_headers)
+    return table(header, rows, headers=not context.args.no_headers, width=context.width())
 
 
 def _size(size: int) -> str:

@@ -44,7 +44,9 @@ def _list(context: Context, connection: kubeconfig.Connection) -> int:
     show(
         context,
         views,
-        as_table=lambda _: table(HEADER, rows, headers=not context.args.no_headers),
+        as_table=lambda _: table(
+            HEADER, rows, headers=not context.args.no_headers, width=context.width()
+        ),
         names=[f"user/{each['user']}" for each in views],
     )
     return 0

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
-from datum_compute.cli.render.output import show, table
-from datum_compute.cli.rollout.rows import HEADER, RowProgress
+from datum_compute.cli.render.output import show
+from datum_compute.cli.rollout.rows import RowProgress, rollout_table
 from datum_compute.cli.rollout.state import Rollout, decide_rollout
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ def _show(context: Context, name: str, rollout: Rollout, *, with_table: bool) ->
     def as_table(_: bool) -> str:
         if not with_table:
             return ""
-        rows = [each.coloured_cells() for each in progress]
-        return table(HEADER, rows, headers=not context.args.no_headers, colours=context.colours())
+        headers = not context.args.no_headers
+        colours, width = context.colours(), context.width()
+        return rollout_table(progress, headers=headers, colours=colours, width=width)
 
     view = {"name": name, "done": rollout.done, "rows": [_view(each) for each in progress]}
     show(context, view, as_table=as_table, names=[f"workload/{name}"])

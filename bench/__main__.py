@@ -23,6 +23,7 @@ MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
     "bench.workloads": (budgets.WORKLOADS,),
     "bench.hostile": (budgets.HOSTILE,),
     "bench.runtime": (budgets.RECONCILES, budgets.IDLE, budgets.CACHED),
+    "bench.containers": (budgets.STARTED, budgets.RESTING),
     "bench.ten_thousand": (budgets.GROWTH, budgets.MEMORY, budgets.FILE),
 }
 """Each module and the budgets it measures in one go."""

@@ -55,6 +55,8 @@ ORDERED = Budget(11, "100 ordered Instances in one cell", "s", 3, 0.7)
 WORKLOADS = Budget(
     12, "5,000 Workloads in one namespace, against the time of 500, on one core", "x", 12, 10
 )
+STARTED = Budget(13, "50 Workloads as containers until started, against the engine", "x", 1.3, 1.1)
+RESTING = Budget(13, "an idle platform with 50 containers, of one core", "%", 1, 0.2)
 HOSTILE = Budget(14, "longest wait for another client's single request", "ms", 100, 20)
 RECONCILES = Budget(20, "reconciles with a status write, over HTTPS, against kopf", "x", 10, 20)
 IDLE = Budget(21, "a manager with 50 clusters of 10 kinds each, idle, of one core", "%", 2, 1)

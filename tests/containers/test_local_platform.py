@@ -6,6 +6,7 @@ import json
 import subprocess
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ def test_an_image_answers_in_two_cities_and_leaves_nothing_behind(person: Person
 
     person.succeeds("destroy", "hello", "--yes")
     assert person.containers() == []
-    assert person.networks() == []
+    wait_until(lambda: person.networks() == [], "a network is left")
 
 
 def test_a_removed_container_is_made_again_at_the_same_address(person: Person) -> None:
@@ -90,6 +91,9 @@ def test_a_stopped_platform_stops_its_containers_and_starts_them_again(person: P
     assert {each["State"] for each in person.containers()} == {"exited"}
 
     person.starts()
+    # What is said to be available is so: it is not what was found before the stop.
+    available = [each for each in person.instances() if each["status"] == "Available"]
+    assert all(answer(each["externalIP"]) for each in available)
     wait_until(
         lambda: {each["State"] for each in person.containers()} == {"running"},
         "the containers are not started again",
@@ -107,6 +111,23 @@ def test_two_projects_networks_do_not_collide(person: Person, engine: str, tmp_p
         addresses = [each["internalIP"] for each in (*person.instances(), *other.instances())]
         assert len(set(addresses)) == 4
         assert all(answer(address).startswith("hello from") for address in addresses)
+    finally:
+        other.types("local", "reset", "--yes")
+
+
+def test_two_platforms_that_deploy_at_once_share_no_range(
+    person: Person, engine: str, tmp_path: Path
+) -> None:
+    other = Person(engine, tmp_path / "other")
+    try:
+        other.starts()
+        with ThreadPoolExecutor() as both:
+            done = list(both.map(deploy, (person, other)))
+        assert [each.returncode for each in done] == [0, 0], [each.stderr for each in done]
+
+        found = [*person.instances(), *other.instances()]
+        assert len({each["internalIP"] for each in found}) == 4
+        assert all(answer(each["internalIP"]) for each in found)
     finally:
         other.types("local", "reset", "--yes")
 

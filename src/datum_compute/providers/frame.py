@@ -11,7 +11,8 @@ finalizer is released.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +32,7 @@ from datum_compute.providers.protocol import (
     Provider,
     failed,
 )
+from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -39,6 +41,9 @@ from datum_compute.runtime.result import DONE, Result, Waiting, after
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.conditions import ConditionChange, status_with
 
+FIRST_REPORT_SECONDS = 5.0
+"""How long readiness waits for the first look at all Instances. A guess."""
+
 
 class InstanceRunner:
     """Reconciles Instances against one provider."""
@@ -46,9 +51,32 @@ class InstanceRunner:
     def __init__(self, provider: Provider, env: Environment) -> None:
         self._provider = provider
         self._env = env
+        self._seen: set[str] | None = set()
+        """Uids of the Instances it has reconciled; None once that is not asked for any more."""
+        self._next_seen = asyncio.Event()
         self.finalizer = compute.provider_finalizer(provider.name)
 
+    async def wait_seen(self, instances: Callable[[], Iterable[Object]]) -> None:
+        """Until each of these Instances that runs or should run has been reconciled once."""
+        while self._seen is not None:
+            self._next_seen.clear()
+            wanted = {
+                obj.metadata.uid for obj in instances() if not obj.view(compute.Instance).gates
+            }
+            if wanted <= self._seen:
+                self._seen = None
+            else:
+                await self._next_seen.wait()
+
     async def reconcile(self, cluster: Cluster, obj: Object) -> Result:
+        try:
+            return await self._reconcile(cluster, obj)
+        finally:
+            if self._seen is not None:
+                self._seen.add(obj.metadata.uid)
+                self._next_seen.set()
+
+    async def _reconcile(self, cluster: Cluster, obj: Object) -> Result:
         target = InstanceTarget(cluster.name, obj.view(compute.Instance))
         if obj.metadata.deleting:
             return await self._remove(cluster.client, obj, target)
@@ -144,6 +172,25 @@ def _interface(addresses: Addresses) -> dict[str, Any]:
     return {"assignments": assignments}
 
 
+class FirstReportController(Controller):
+    """Ready when every Instance has been looked at once, or that takes too long: what is reported
+    from then on is what this provider found, not what one did before it was stopped."""
+
+    runner: InstanceRunner
+
+    async def wait_ready(self) -> None:
+        await super().wait_ready()
+        try:
+            async with asyncio.timeout(FIRST_REPORT_SECONDS):
+                await self.runner.wait_seen(self._instances)
+        except TimeoutError:
+            pass  # what runs the Instances may be away
+
+    def _instances(self) -> Iterable[Object]:
+        for cluster in self.fleet.clusters():
+            yield from readable(cluster.cache(compute.INSTANCES).list(), compute.Instance)
+
+
 def provider_controller(
     cell: Fleet,
     provider: Provider,
@@ -151,11 +198,14 @@ def provider_controller(
     *,
     reads: Sequence[Read] = (),
     watches: Sequence[Watch] = (),
+    first_reports: bool = False,
 ) -> Controller:
     """The controller of one provider; ``reads`` are caches the provider reads, ``watches`` those
-    whose changes concern an Instance too."""
+    whose changes concern an Instance too. With ``first_reports`` it is ready when it has looked
+    at every Instance."""
     runner = InstanceRunner(provider, env)
-    return Controller(
+    kind = FirstReportController if first_reports else Controller
+    controller = kind(
         f"provider-{provider.name}",
         cell,
         for_object(cell, compute.INSTANCES, runner.reconcile, deleting=True),
@@ -165,3 +215,6 @@ def provider_controller(
         ],
         reads=reads,
     )
+    if isinstance(controller, FirstReportController):
+        controller.runner = runner
+    return controller

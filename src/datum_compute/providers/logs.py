@@ -160,6 +160,12 @@ class LineSplitter:
             self._rest = b""
         return [line for line in map(parse_line, lines) if line is not None]
 
+    def feed_frame(self, content: bytes) -> list[LogLine]:
+        """A frame begins with a time, also where it continues a long line."""
+        if self._rest and parse_line(content) is not None:
+            content = content.partition(b" ")[2]
+        return self.feed(content)
+
     def end(self) -> list[LogLine]:
         """What is left when the stream has ended without a line end."""
         return self.feed(b"\n") if self._rest else []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from datum_compute.env import Environment
     from datum_compute.providers.protocol import RunnableProvider
+    from datum_compute.providers.subnets import SubnetKey
     from datum_compute.runtime.fleet import Fleet
 
 Host = Literal["local", "manager"]
@@ -68,6 +69,11 @@ class ProviderRecord:
     """Of a provider whose networks are real: the ranges that are taken on this machine."""
     build_image: BuildImage | None = None
     """Makes an image that it can run; None where it runs none."""
+    claim_range: (
+        Callable[[Environment, str, SubnetKey, IPv4Network], Coroutine[Any, Any, bool]] | None
+    ) = None
+    """Takes a range for a Subnet of a cell, by the platform's mark; False where something else on
+    the machine has it. Raises :class:`RuntimeAway`."""
     end: Callable[[Environment, str, bool], Coroutine[Any, Any, int]] | None = None
     """Stops, or removes, what a platform that has ended left running, by the platform's mark;
     returns how many containers there were. Raises :class:`RuntimeAway`."""
@@ -129,6 +135,18 @@ async def _occupied_ranges(engine: str, env: Environment) -> list[IPv4Network]:
     return await host.occupied_ranges(env, engine)
 
 
+async def _claim_range(
+    engine: str, env: Environment, platform: str, subnet: SubnetKey, range_: IPv4Network
+) -> bool:
+    from datum_compute.providers.container import host
+    from datum_compute.providers.container.engine import EngineRefused, EngineUnreachable
+
+    try:
+        return await host.claim_range(env, engine, platform, subnet, range_)
+    except (EngineRefused, EngineUnreachable) as error:
+        raise RuntimeAway(str(error)) from error
+
+
 async def _end(engine: str, env: Environment, platform: str, remove: bool) -> int:
     from datum_compute.providers.container import host
     from datum_compute.providers.container.engine import EngineRefused, EngineUnreachable
@@ -162,6 +180,7 @@ def _engine(name: str) -> ProviderRecord:
         sample=partial(_sample, name),
         occupied_ranges=partial(_occupied_ranges, name),
         build_image=partial(_build_image, name),
+        claim_range=partial(_claim_range, name),
         end=partial(_end, name),
     )
 

@@ -61,7 +61,7 @@ class Proxy:
         self._socket = socket
         self._engine_socket = engine_socket
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._connections: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
         self._server = await asyncio.start_unix_server(self._connected, self._socket)
@@ -70,21 +70,25 @@ class Proxy:
         if self._server is not None:
             self._server.close()
         Path(self._socket).unlink(missing_ok=True)  # noqa: ASYNC240 a local file, at once
-        for writer in self._writers:
-            writer.transport.abort()
+        for task in list(self._connections):
+            task.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        engine_reader, engine_writer = await asyncio.open_unix_connection(self._engine_socket)
-        pair = {writer, engine_writer}
-        self._writers |= pair
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
         try:
-            await asyncio.gather(_pump(reader, engine_writer), _pump(engine_reader, writer))
-        except OSError:
-            pass
+            engine_reader, engine_writer = await asyncio.open_unix_connection(self._engine_socket)
+            try:
+                await asyncio.gather(_pump(reader, engine_writer), _pump(engine_reader, writer))
+            finally:
+                engine_writer.transport.abort()
+        except (OSError, asyncio.CancelledError):
+            pass  # one side has closed, or the proxy is closed
         finally:
-            for each in pair:
-                each.close()
-            self._writers -= pair
+            writer.transport.abort()
+            self._connections.discard(task)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -143,8 +147,8 @@ class ContainerHarness(Harness):
                 os.kill(int(found["State"]["Pid"]), signal.SIGKILL)
 
     async def discard(self, uid: str) -> None:
-        for each in await self.direct.containers({LABEL_UID: uid}):
-            await self.direct.remove(str(each["Id"]))
+        for each in spec.removal_order(await self.direct.containers({LABEL_UID: uid})):
+            await self.direct.remove(each)
 
     @asynccontextmanager
     async def away(self) -> AsyncIterator[None]:

@@ -10,7 +10,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.client import ApiClient
 from datum_compute.runtime.writes.patch import Values, values
-from datum_compute.standins.network_services import network_controllers
+from datum_compute.standins.network_services import MachineRanges, network_controllers
 from tests.support.objects import condition, until
 from tests.support.standins.platform import (
     StandinPlatform,
@@ -29,13 +29,14 @@ CLAIMS, SUBNETS = networking.SUBNET_CLAIMS, networking.SUBNETS
 
 
 @asynccontextmanager
-async def networked() -> AsyncIterator[StandinPlatform]:
+async def networked(machine: MachineRanges | None = None) -> AsyncIterator[StandinPlatform]:
     """Both cells with their Location and the network services at work."""
     async with standin_platform() as found:
         for name, cell in found.cells.items():
             await cell.create(networking.LOCATIONS, location(name.upper()))
             await create_namespace(cell, NS, upstream_labels())
-        async with running(found.env, network_controllers(found.cell_fleet(), found.env)):
+        controllers = network_controllers(found.cell_fleet(), found.env, machine)
+        async with running(found.env, controllers):
             yield found
 
 

@@ -21,7 +21,8 @@ class ClientFactory(Protocol):
 
 
 class PlaneFleets:
-    """``user`` is the identity of the process, ``at`` the cell it runs in."""
+    """``user`` is the identity of the process, ``at`` the cell it runs in, ``platform`` marks what
+    belongs to this platform on a machine it shares with others."""
 
     def __init__(
         self,
@@ -32,7 +33,9 @@ class PlaneFleets:
         *,
         process: str = "",
         at: str = CENTRE,
+        platform: str = "",
     ) -> None:
+        self.platform = platform
         self.settings = settings
         self.env = env
         self._client = client

@@ -337,7 +337,15 @@ class LocalPlatform:
     def _fleets(
         self, user: str, env: Environment, *, process: str = "", at: str = CENTRE
     ) -> PlaneFleets:
-        return PlaneFleets(self.client, self.settings, env, user, process=process, at=at)
+        return PlaneFleets(
+            self.client,
+            self.settings,
+            env,
+            user,
+            process=process,
+            at=at,
+            platform=platform_mark(self._database),
+        )
 
     def _manager(self, name: str, env: Environment) -> Manager:
         """A manager with its own metrics, as a process has."""

@@ -13,7 +13,11 @@ from datum_compute.standins.karmada import karmada_controllers
 from datum_compute.standins.milo_entitlements import Approval, entitlement_controllers
 from datum_compute.standins.milo_projects import project_controllers
 from datum_compute.standins.milo_quota import quota_controllers
-from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
+from datum_compute.standins.network_services import (
+    MachineRanges,
+    network_controllers,
+    network_mirror_controllers,
+)
 
 QUOTA = "standin-quota"
 NETWORK = "standin-network"
@@ -52,8 +56,13 @@ def _network(planes: PlaneFleets) -> list[Controller]:
     """One process for all cells, because their ranges must not overlap; it runs in each of
     them, so a partition does not stop it."""
     provider = registry.find(planes.settings.runtime)
-    occupied = provider.occupied_ranges and partial(provider.occupied_ranges, planes.env)
-    return network_controllers(planes.cells_from_within(), planes.env, occupied)
+    machine = None
+    if provider.occupied_ranges is not None and provider.claim_range is not None:
+        machine = MachineRanges(
+            partial(provider.occupied_ranges, planes.env),
+            partial(provider.claim_range, planes.env, planes.platform),
+        )
+    return network_controllers(planes.cells_from_within(), planes.env, machine)
 
 
 def _network_mirror(planes: PlaneFleets) -> list[Controller]:

@@ -25,6 +25,7 @@ from datum_compute.providers.container.engine import (
 from datum_compute.providers.container.failures import one_line
 from datum_compute.providers.probe import Probe, Sample
 from datum_compute.providers.sandbox import CAPABILITIES, GRACE_SECONDS
+from datum_compute.providers.subnets import SubnetKey
 
 TRIAL = "datum-compute-trial"
 TRIAL_IMAGE = f"localhost/{TRIAL}:1"
@@ -170,6 +171,19 @@ async def occupied_ranges(env: Environment, engine: str) -> list[IPv4Network]:
         return await networks.occupied_ranges(opened, text)
 
 
+async def claim_range(
+    env: Environment, engine: str, mark: str, subnet: SubnetKey, range_: IPv4Network
+) -> bool:
+    """Take a range for a Subnet, by creating its network; whether nothing else has it. Raises
+    ``EngineUnreachable`` or ``EngineRefused``."""
+    socket = await sockets.find_socket(env, engine)
+    if socket is None:
+        raise EngineUnreachable(f"{engine} does not answer")
+    async with ContainerEngine(socket) as opened:
+        found = networks.EngineNetworks(lambda: opened, mark, subnet.cluster)
+        return await found.claim(subnet.namespace, subnet.name, range_)
+
+
 async def end_containers(env: Environment, engine: str, mark: str, *, remove: bool) -> int:
     """Stop, or remove, the containers of a platform that does not run; how many there were.
     Raises ``EngineUnreachable``."""
@@ -179,12 +193,11 @@ async def end_containers(env: Environment, engine: str, mark: str, *, remove: bo
     async with ContainerEngine(socket) as opened:
         found = await opened.containers(spec.platform_labels(mark))
         running = [each for each in found if str(each.get("State")) in ("running", "paused")]
-        ids = [str(each["Id"]) for each in (found if remove else running)]
         await asyncio.gather(*(opened.stop(str(each["Id"]), GRACE_SECONDS) for each in running))
         if remove:
-            for identifier in reversed(ids):
+            for identifier in spec.removal_order(found):
                 await opened.remove(identifier)
             for network in await opened.networks():
                 if (network.get("Labels") or {}).get(spec.LABEL_PLATFORM) == mark:
                     await opened.remove_network(str(network["Name"]))
-        return len(ids)
+        return len(found if remove else running)

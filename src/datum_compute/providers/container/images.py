@@ -56,16 +56,16 @@ class Images:
     async def ensure(self, reference: str, uid: str) -> bool:
         """Whether the image can be used now; if not, it is being pulled and ``wake`` follows.
 
-        Raises ``Rejected`` after a failed pull, until the next attempt.
+        Raises ``Rejected`` after a failed pull, until another has succeeded.
         """
         full = full_reference(reference)
+        failure = self._failures.get(full)
         if full in self._pulls:
             self._pulls[full].waiting[uid] = None
-            return False
+            return self._not_yet(failure)
         present = await self._engine().image(reference) is not None
         if present and (not is_moving(full) or (uid, full) in self._fresh):
             return True
-        failure = self._failures.get(full)
         now = asyncio.get_running_loop().time()
         if failure is not None and now < failure.retry_at:
             if present:
@@ -77,6 +77,12 @@ class Images:
             self._pull(reference, full, present), name=f"pull {reference}"
         )
         self._pulls[full] = _Pull(task, {uid: None})
+        return self._not_yet(failure)
+
+    def _not_yet(self, failure: _Failure | None) -> bool:
+        """A pull is under way. One that failed before stays reported until another succeeds."""
+        if failure is not None:
+            raise Rejected(compute.REASON_IMAGE_UNAVAILABLE, failure.message)
         return False
 
     def forget(self, uid: str) -> None:

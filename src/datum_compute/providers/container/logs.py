@@ -1,6 +1,6 @@
 """The lines of an Instance's containers, read from the engine.
 
-The engine frames what a container writes on its two streams; a line may be cut over frames.
+The engine frames what a container writes on its two streams; a long line is cut over frames.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class EngineLogs:
             chunks = self._engine().logs(container, tail=tail, since=seconds, follow=follow)
             async with aclosing(split_frames(chunks)) as frames:
                 async for kind, content in frames:
-                    for line in streams.setdefault(kind, LineSplitter()).feed(content):
+                    for line in streams.setdefault(kind, LineSplitter()).feed_frame(content):
                         if since is None or line.at >= since:
                             yield line
         except EngineRefused as error:

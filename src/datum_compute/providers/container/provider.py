@@ -18,7 +18,9 @@ from datetime import datetime
 from ipaddress import IPv4Network
 from typing import Any, Self
 
+from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client import errors as client_errors
 from datum_compute.client.remote_command import CommandRequest, CommandSession
 from datum_compute.env import Environment
@@ -52,10 +54,12 @@ from datum_compute.providers.sandbox import (
 )
 from datum_compute.runtime.backoff import RECONNECT
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.controller import Controller
+from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.result import DONE, Result, Waiting
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.watches.predicates import deleted
 
 logger = get_logger(__name__)
 
@@ -119,6 +123,7 @@ class ContainerProvider:
         self._loopback = SubnetAddresses(loopback_range(platform, cell_name))
         self._runs: dict[str, _Run] = {}
         self._orphans: set[str] = set()
+        self._unused_networks: set[tuple[str, str]] = set()
         self._slots = asyncio.Semaphore(STARTS)
         self._opened: ContainerEngine | None = None
         self._capacity: tuple[int, int] | None = None
@@ -127,12 +132,24 @@ class ContainerProvider:
         self._logs = FollowableLogs(EngineLogs(self._engine))
         self._stack = AsyncExitStack()
         self._controller = provider_controller(
-            cell, self, env, reads=self._interfaces.reads() if networking else []
+            cell,
+            self,
+            env,
+            reads=self._interfaces.reads() if networking else [],
+            first_reports=True,
         )
 
     def controllers(self) -> list[Controller]:
         """See ``RunnableProvider``."""
-        return [self._controller]
+        if not self._networking:
+            return [self._controller]
+        removed = Watch.each(self._cell, networking.SUBNETS, predicate=deleted)
+        return [
+            self._controller,
+            Controller(
+                f"provider-{self.name}-network", self._cell, self._end_network, watches=[removed]
+            ),
+        ]
 
     async def __aenter__(self) -> Self:
         await self._open()
@@ -186,6 +203,9 @@ class ContainerProvider:
     async def _ensure(self, target: InstanceTarget, run: _Run) -> InstanceReport:
         sandbox = sandbox_of(target)
         found = [await self._inspect(target, each.name) for each in sandbox.containers]
+        if not run.started and _was_available(target) and not _all_run(found):
+            # So the platform left it when it was stopped. It is withdrawn before anything else.
+            return protocol.starting("its containers are started", (), 0.0)
         if None in found:
             await self._check_capacity(target)
             for container in sandbox.containers:
@@ -230,7 +250,7 @@ class ContainerProvider:
         run.started, run.restart_at = True, None
         if run.crashes.count > 0:
             return states.crashing(run.crashes, self._addresses(run), self._settle_seconds)
-        return await self._report_running(target, run, found)
+        return await self._report_running(target, run, [])
 
     async def _start(self, target: InstanceTarget, found: list[ContainerState]) -> None:
         """All of them: the first owns the network of the others, so they restart together."""
@@ -328,7 +348,7 @@ class ContainerProvider:
             for interface in self._interfaces.ensure(target)[:1]:
                 if interface.subnet is not None and interface.range is not None:
                     network = await self._networks.ensure(
-                        interface.subnet, interface.range, target.uid
+                        interface.subnet.namespace, interface.subnet.name, interface.range
                     )
                     network_ip = interface.address
         publishes = any(each.ports for each in sandbox_of(target).containers)
@@ -344,15 +364,13 @@ class ContainerProvider:
             str(labels.get(spec.LABEL_NETWORK_IP) or ""),
             str(labels.get(spec.LABEL_EXTERNAL_IP) or ""),
         )
-        if attachment.network:
-            self._networks.adopt(attachment.network, target.uid)
         if attachment.external_ip:
             self._loopback.adopt([((target.uid, 0), attachment.external_ip)])
         return attachment
 
     async def _move(self, target: InstanceTarget) -> bool:
         """Make its containers anew with the next loopback address."""
-        for container in sandbox_of(target).containers:
+        for container in reversed(sandbox_of(target).containers):
             await self._engine().remove(spec.container_name(target.instance, container.name))
         self._runs[target.uid].attachment = None
         return self._next_external(target.uid)
@@ -420,10 +438,8 @@ class ContainerProvider:
             running = [each for each in found if str(each.get("State")) in ("running", "paused")]
             await asyncio.gather(*(engine.stop(str(each["Id"]), GRACE_SECONDS) for each in running))
             async with self._slots:
-                # Those that share a network go before its owner.
-                for container in sorted(found, key=_creation, reverse=True):
-                    await engine.remove(str(container["Id"]))
-            await self._networks.release(target.uid)
+                for identifier in spec.removal_order(found):
+                    await engine.remove(identifier)
         finally:
             self._wake(target.uid)
 
@@ -497,6 +513,8 @@ class ContainerProvider:
             if uid not in by_uid and run.available:
                 self._wake(uid)
         await self._remove_orphans(by_uid)
+        if self._networking:
+            await self._remove_unused_networks()
         await self._dial_available()
         return present
 
@@ -520,9 +538,35 @@ class ContainerProvider:
             if await _exists(cell, uid, name, str(labels.get(LABEL_NAMESPACE) or "")):
                 continue
             logger.warning("containers of a deleted instance removed", instance=name, uid=uid)
-            for container in by_uid[uid]:
-                await self._engine().remove(str(container["Id"]))
+            for identifier in spec.removal_order(by_uid[uid]):
+                await self._engine().remove(identifier)
         self._orphans = missing
+
+    # Networks of Subnets that were deleted.
+
+    async def _end_network(self, request: Request) -> Result:
+        if self._has_subnet(request.namespace, request.name):
+            return DONE
+        try:
+            await self._networks.remove(request.namespace, request.name)
+        except (EngineUnreachable, EngineRefused) as error:
+            # While a container is on it, for one.
+            raise Waiting(f"network not removed: {error}", AWAY_SECONDS) from error
+        return DONE
+
+    def _has_subnet(self, namespace: str, name: str) -> bool:
+        return any(
+            cell.cache(networking.SUBNETS).get(name, namespace) is not None
+            for cell in self._cell.clusters()
+        )
+
+    async def _remove_unused_networks(self) -> None:
+        """Those whose Subnet was deleted while no provider ran; one that was just claimed has
+        none yet, so it must be missing in two looks."""
+        missing = {key for key in await self._networks.subnets() if not self._has_subnet(*key)}
+        for key in missing & self._unused_networks:
+            await self._networks.remove(*key)
+        self._unused_networks = missing
 
     # Small helpers.
 
@@ -562,16 +606,20 @@ class ContainerProvider:
             self._controller.enqueue(run.request)
 
 
+def _was_available(target: InstanceTarget) -> bool:
+    return conditions.is_true(target.instance.status.conditions, compute.CONDITION_AVAILABLE)
+
+
+def _all_run(inspected: list[dict[str, Any] | None]) -> bool:
+    return all(each is not None and states.parse_state("", each).running for each in inspected)
+
+
 async def _exists(cell: Cluster, uid: str, name: str, namespace: str) -> bool:
     try:
         live = await cell.client.get(compute.INSTANCES, name, namespace)
     except client_errors.NotFound:
         return False
     return live.metadata.uid == uid
-
-
-def _creation(container: dict[str, Any]) -> int:
-    return int(container.get("Created") or 0)
 
 
 def loopback_range(platform: str, cell: str) -> IPv4Network:

@@ -7,7 +7,7 @@ name the platform, the cell, the Instance with its uid, and its addresses.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,10 @@ from datum_compute.providers.sandbox import (
 LABEL_PLATFORM = PREFIX + "platform"
 LABEL_CELL = PREFIX + "cell"
 LABEL_CONTAINER = PREFIX + "container"
+LABEL_JOINS = PREFIX + "joins"
+"""On a container that joins the network of another: that one's name."""
 LABEL_NETWORK = PREFIX + "network"
+LABEL_SUBNET = PREFIX + "subnet"
 LABEL_NETWORK_IP = PREFIX + "network-ip"
 LABEL_EXTERNAL_IP = PREFIX + "external-ip"
 
@@ -121,7 +124,19 @@ def build_body(
     else:
         first = container_name(target.instance, sandbox.containers[0].name)
         host["NetworkMode"] = f"container:{first}"
+        body["Labels"][LABEL_JOINS] = first
     return body
+
+
+def removal_order(listed: Iterable[dict[str, Any]]) -> list[str]:
+    """The ids of containers as the engine lists them, those that join the network of another
+    first: podman does not remove a container that others depend on."""
+    owners: list[str] = []
+    joined: list[str] = []
+    for container in listed:
+        labels = container.get("Labels") or {}
+        (joined if labels.get(LABEL_JOINS) else owners).append(str(container["Id"]))
+    return joined + owners
 
 
 def ulimits(limits: HostLimits) -> dict[str, Any]:

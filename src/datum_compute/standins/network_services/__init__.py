@@ -18,21 +18,21 @@ from datum_compute.standins.network_services.locations import location_binding_c
 from datum_compute.standins.network_services.mirror import mirror_controller
 from datum_compute.standins.network_services.networks import location_controller, network_controller
 from datum_compute.standins.network_services.subnets import (
-    OccupiedRanges,
+    MachineRanges,
     claim_controller,
     subnet_controller,
 )
 
 
 def network_controllers(
-    cells: Fleet, env: Environment, occupied: OccupiedRanges | None = None
+    cells: Fleet, env: Environment, machine: MachineRanges | None = None
 ) -> list[Controller]:
     """For all cells together: ranges of one network must not overlap between them. With
-    ``occupied`` networks are real: no two ranges on the machine overlap."""
+    ``machine`` networks are real: no two ranges on it overlap."""
     return [
         binding_controller(cells, env),
         context_controller(cells, env),
-        claim_controller(cells, env, occupied),
+        claim_controller(cells, env, machine),
         subnet_controller(cells, env),
         network_controller(cells, env, "network"),
         location_controller(cells, env),
@@ -50,4 +50,4 @@ def network_mirror_controllers(
     ]
 
 
-__all__ = ["network_controllers", "network_mirror_controllers"]
+__all__ = ["MachineRanges", "network_controllers", "network_mirror_controllers"]

@@ -9,6 +9,7 @@ at a time, against the subnets of all cells.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -17,6 +18,8 @@ from datum_compute.api.conditions import FALSE, TRUE
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.env import Environment
+from datum_compute.providers.registry import RuntimeAway
+from datum_compute.providers.subnets import SubnetKey
 from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
@@ -38,6 +41,8 @@ REASON_RANGE_UNSUPPORTED = "RangeUnsupported"
 
 RETRY_SECONDS = 60.0
 """Until a refused claim is tried again even if no subnet was deleted. A guess."""
+AWAY_SECONDS = 2.0
+"""Until a container engine that does not answer is asked again."""
 NOT_SEEN_SECONDS = 0.1
 """Until the cache has a subnet that was created before. A guess."""
 
@@ -63,14 +68,21 @@ CellSubnetKey = tuple[str, str, str]
 """Cell, namespace and name."""
 
 
-OccupiedRanges = Callable[[], Awaitable[list[IPv4Network]]]
-"""The ranges on the machine that no new subnet may overlap."""
+@dataclass(frozen=True, slots=True)
+class MachineRanges:
+    """The ranges of the machine, where networks are real and platforms share it."""
+
+    occupied: Callable[[], Awaitable[list[IPv4Network]]]
+    """Those that no new subnet may overlap."""
+    claim: Callable[[SubnetKey, IPv4Network], Awaitable[bool]]
+    """Takes a range for a subnet; False where another platform was faster. Raises
+    ``RuntimeAway``."""
 
 
 def claim_controller(
-    cells: Fleet, env: Environment, occupied: OccupiedRanges | None = None
+    cells: Fleet, env: Environment, machine: MachineRanges | None = None
 ) -> Controller:
-    reconciler = _Claims(cells, env, occupied)
+    reconciler = _Claims(cells, env, machine)
     return Controller(
         "network-subnet-claim",
         cells,
@@ -123,10 +135,10 @@ def _context_key_of(claim: Object) -> Iterable[str]:
 
 
 class _Claims:
-    def __init__(self, cells: Fleet, env: Environment, occupied: OccupiedRanges | None) -> None:
+    def __init__(self, cells: Fleet, env: Environment, machine: MachineRanges | None) -> None:
         self._cells = cells
         self._env = env
-        self._occupied = occupied
+        self._machine = machine
         self._given: dict[CellSubnetKey, tuple[NetworkKey, IPv4Network]] = {}
         """Ranges of subnets that were requested and are in no cache yet. One whose response was
         lost may exist, so its range stays with its claim."""
@@ -168,14 +180,16 @@ class _Claims:
         network = (context.namespace, context.view(networking.NetworkContext).spec.network.name)
         key = (cell.name, claim.namespace, claim.name)
         taken = self._taken(network, excluded=key)
-        if self._occupied is not None:
-            taken += await self._occupied()
-        chosen, reason, message = self._choose(cell, claim, taken)
+        if self._machine is not None:
+            taken += await self._machine.occupied()
         if key in self._given:
             chosen = self._given[key][1]
-        if chosen is None:
-            await self._report_refusal(cell, claim, reason, message)
-            return None
+        else:
+            found, reason, message = await self._claim(cell, claim, taken)
+            if found is None:
+                await self._report_refusal(cell, claim, reason, message)
+                return None
+            chosen = found
         self._given[key] = (network, chosen)
         subnet = await create_owned(
             cell.client,
@@ -190,13 +204,30 @@ class _Claims:
             raise Waiting(f"network context {context.name} was deleted or replaced", 1.0)
         return subnet
 
+    async def _claim(
+        self, cell: Cluster, claim: Object, taken: list[IPv4Network]
+    ) -> tuple[IPv4Network | None, str, str]:
+        """A range that is ours, on the machine too: the next one where it was just taken."""
+        while True:
+            chosen, reason, message = self._choose(cell, claim, taken)
+            if chosen is None or self._machine is None:
+                return chosen, reason, message
+            try:
+                if await self._machine.claim(
+                    SubnetKey(cell.name, claim.namespace, claim.name), chosen
+                ):
+                    return chosen, reason, message
+            except RuntimeAway as error:
+                raise Waiting(f"range {chosen} cannot be taken: {error}", AWAY_SECONDS) from error
+            taken = [*taken, chosen]
+
     def _taken(self, network: NetworkKey, excluded: CellSubnetKey) -> list[IPv4Network]:
         """The ranges the network has in any cell, except those of the subnet ``excluded``; of
         all networks where they are real."""
         found = []
         for cell in self._cells.clusters():
             contexts = cell.cache(networking.NETWORK_CONTEXTS)
-            namespace = network[0] if self._occupied is None else ""
+            namespace = network[0] if self._machine is None else ""
             subnets = cell.cache(networking.SUBNETS).list(namespace)
             for obj in readable(subnets, networking.Subnet):
                 self._given.pop((cell.name, obj.namespace, obj.name), None)
@@ -204,12 +235,12 @@ class _Claims:
                 context = contexts.get(spec.network_context.name, obj.namespace)
                 known = context and context.view(networking.NetworkContext).spec.network.name
                 # A subnet whose context is gone is about to be deleted and still has its range.
-                if self._occupied is not None or known in (None, network[1]):
+                if self._machine is not None or known in (None, network[1]):
                     found.append(pool.parse_range(spec.start_address, spec.prefix_length))
         found += [
             given
             for key, (owner, given) in self._given.items()
-            if (self._occupied is not None or owner == network) and key != excluded
+            if (self._machine is not None or owner == network) and key != excluded
         ]
         return [one for one in found if one is not None]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import IPv4Network
 
 import pytest
 
@@ -11,8 +12,14 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
+from datum_compute.providers.registry import RuntimeAway
+from datum_compute.providers.subnets import SubnetKey
 from datum_compute.runtime.writes.patch import values
-from datum_compute.standins.network_services import network_controllers, network_mirror_controllers
+from datum_compute.standins.network_services import (
+    MachineRanges,
+    network_controllers,
+    network_mirror_controllers,
+)
 from datum_compute.standins.network_services.subnets import (
     REASON_POOL_EXHAUSTED,
     REASON_RANGE_OCCUPIED,
@@ -69,6 +76,49 @@ async def test_a_binding_waits_for_its_network_and_is_ready_with_its_context() -
         owner = context.metadata.controller()
         assert owner is not None
         assert owner.uid == made.metadata.uid
+
+
+async def test_a_range_that_another_platform_has_just_taken_is_left_to_it() -> None:
+    """Both have seen it free."""
+    claimed: list[tuple[SubnetKey, IPv4Network]] = []
+
+    async def occupied() -> list[IPv4Network]:
+        return []
+
+    async def claim(subnet: SubnetKey, range_: IPv4Network) -> bool:
+        claimed.append((subnet, range_))
+        return str(range_) != "10.128.0.0/20"
+
+    async with networked(MachineRanges(occupied, claim)) as found:
+        dfw = found.cells["dfw"]
+        await present(dfw, "dfw")
+        await ask_subnet(dfw, "default-dfw", "dfw")
+        given = await range_of(dfw, "default-dfw-0")
+
+        assert given == "10.128.16.0/20"
+        assert (SubnetKey("dfw", NS, "default-dfw-0"), IPv4Network(given)) in claimed
+
+
+async def test_a_claim_waits_while_no_range_can_be_taken() -> None:
+    away = True
+
+    async def occupied() -> list[IPv4Network]:
+        return []
+
+    async def claim(subnet: SubnetKey, range_: IPv4Network) -> bool:
+        if away:
+            raise RuntimeAway("podman does not answer")
+        return True
+
+    async with networked(MachineRanges(occupied, claim)) as found:
+        dfw = found.cells["dfw"]
+        await present(dfw, "dfw")
+        await ask_subnet(dfw, "default-dfw", "dfw")
+        await settle()
+        assert not await exists(dfw, SUBNETS, "default-dfw-0", NS)
+
+        away = False
+        assert await range_of(dfw, "default-dfw-0") == "10.128.0.0/20"
 
 
 async def test_a_claim_gets_a_subnet_of_its_name_controlled_by_the_context() -> None:

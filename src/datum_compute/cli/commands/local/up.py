@@ -21,7 +21,10 @@ from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.explain.suggestions import Remark, Suggestion, command
 from datum_compute.cli.names import is_project
 from datum_compute.cli.targets import stored_contexts
+from datum_compute.env import Environment
 from datum_compute.providers import registry
+from datum_compute.providers.probe import Sample
+from datum_compute.providers.registry import ProviderRecord
 
 RESERVED = frozenset({"HUB"})
 SIMULATED = "simulated"
@@ -30,11 +33,28 @@ SAMPLE_IMAGE = "docker.io/library/nginx:1.27"
 _CITY = re.compile(r"[A-Z][A-Z0-9]{1,15}")
 
 
+class SampleImage:
+    """The image of the sample, which is looked for once: where no registry answers that takes
+    seconds."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+        self._found: dict[str, Sample | None] = {}
+
+    async def find(self, record: ProviderRecord) -> Sample | None:
+        if record.sample is None:
+            return None
+        if record.name not in self._found:
+            self._found[record.name] = await record.sample(self._env)
+        return self._found[record.name]
+
+
 def up(context: Context, state: StateDirectory) -> int:
     if context.args.sample and not context.args.detach:
         raise usage("--sample: it is deployed once the platform runs in the background: --detach")
     stored = state.settings()
-    wanted = _wanted_settings(context, stored)
+    sample = SampleImage(context.env)
+    wanted = _wanted_settings(context, stored, sample)
     if context.args.ready_fd is not None:
         return _start(context, state, wanted)
     if not state.is_held():
@@ -43,36 +63,35 @@ def up(context: Context, state: StateDirectory) -> int:
         try:
             _start(context, state, wanted)
         except AlreadyRunning:
-            _join(context, state, wanted)  # another `up` was faster
+            _join(context, state, sample)  # another `up` was faster
     else:
-        _join(context, state, wanted)
-    _add_sample(context, wanted)
+        _join(context, state, sample)
+    _add_sample(context, wanted, sample)
     return 0
 
 
-def _add_sample(context: Context, settings: LocalSettings) -> None:
+def _add_sample(context: Context, settings: LocalSettings, image: SampleImage) -> None:
     """A web server in every city, deployed by the command that a person would type."""
     if not context.args.sample:
         return
     import asyncio
 
-    find = registry.find(settings.runtime).sample
-    sample = asyncio.run(find(context.env)) if find is not None else None
+    sample = asyncio.run(image.find(registry.find(settings.runtime)))
     if sample is not None and sample.text:
         context.say(f"\n{sample.text}")
     context.say()
-    image = sample.image if sample is not None else SAMPLE_IMAGE
+    reference = sample.image if sample is not None else SAMPLE_IMAGE
     target = ["--project", settings.project]
     if context.args.data_dir:
         target += ["--data-dir", context.args.data_dir]
-    words = ["deploy", SAMPLE, f"--image={image}", f"--city={','.join(settings.cities)}"]
+    words = ["deploy", SAMPLE, f"--image={reference}", f"--city={','.join(settings.cities)}"]
     context.following += [
         [*words, "--port=80", "--yes", "--window=0s", *target],
         ["status", SAMPLE, *target],
     ]
 
 
-def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:
+def _join(context: Context, state: StateDirectory, sample: SampleImage) -> int:
     """Use the platform that is running, or that another process is starting."""
     from datum_compute.assembly.local import process
 
@@ -84,7 +103,7 @@ def _join(context: Context, state: StateDirectory, wanted: LocalSettings) -> int
             code="StartFailed",
         )
     stored = state.settings()
-    if stored is not None and _wanted_settings(context, stored) != stored:
+    if stored is not None and _wanted_settings(context, stored, sample) != stored:
         raise usage("a local platform is running with other settings", command("local", "down"))
     context.say(f"The local platform is already running at {running.address}")
     return 0
@@ -127,7 +146,9 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
     return 0
 
 
-def _wanted_settings(context: Context, stored: LocalSettings | None) -> LocalSettings:
+def _wanted_settings(
+    context: Context, stored: LocalSettings | None, sample: SampleImage
+) -> LocalSettings:
     args, changed = context.args, stored or LocalSettings()
     if args.cities is not None:
         changed = replace(changed, cities=_cities(args.cities))
@@ -142,10 +163,10 @@ def _wanted_settings(context: Context, stored: LocalSettings | None) -> LocalSet
     if args.grant is not None:
         changed = replace(changed, grant={**DEFAULT_GRANT, **_grant(args.grant)})
     # Last, because it asks the engines.
-    return replace(changed, runtime=_runtime(context, stored))
+    return replace(changed, runtime=_runtime(context, stored, sample))
 
 
-def _runtime(context: Context, stored: LocalSettings | None) -> str:
+def _runtime(context: Context, stored: LocalSettings | None, sample: SampleImage) -> str:
     """The runtime of the first start stays: in another one its Instances would be left behind."""
     wanted = context.args.runtime or context.env.variable("DATUM_RUNTIME") or registry.AUTO
     if wanted not in RUNTIMES:
@@ -159,14 +180,14 @@ def _runtime(context: Context, stored: LocalSettings | None) -> str:
         return stored.runtime
     if context.args.ready_fd is not None:
         return str(wanted)  # the process that started this one has looked
-    return _find_runtime(context, wanted)
+    return _find_runtime(context, wanted, sample)
 
 
-def _find_runtime(context: Context, wanted: str) -> str:
+def _find_runtime(context: Context, wanted: str, sample: SampleImage) -> str:
     import asyncio
 
     if wanted == registry.AUTO:
-        return asyncio.run(_choose(context))
+        return asyncio.run(_choose(context, sample))
     probe = registry.find(wanted).probe
     found = asyncio.run(probe(context.env)) if probe is not None else None
     if found is not None and not found.usable:
@@ -178,7 +199,7 @@ def _find_runtime(context: Context, wanted: str) -> str:
     return wanted
 
 
-async def _choose(context: Context) -> str:
+async def _choose(context: Context, sample: SampleImage) -> str:
     """What ``auto`` means on this machine; says why an engine that is there is not used."""
     record, probes = await registry.choose("local", context.env)
     for each in probes:
@@ -186,7 +207,7 @@ async def _choose(context: Context) -> str:
             context.say(f"Not used: {each.text}")
     if record.sample is not None and context.args.sample:
         context.say("Looking for the image of the sample ...")
-        if await record.sample(context.env) is None:
+        if await sample.find(record) is None:
             context.say(f"Not used: {record.name}, which reaches no registry for {SAMPLE_IMAGE}")
             return SIMULATED
     if record.probe is None:

@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-long test-cluster test-containers check bench generate record-rights plugin clean
+.PHONY: help up down test test-long test-cluster test-containers test-campaign check bench generate record-rights plugin clean
 
 help: ## Show what each target does
 	@echo "Usage: make TARGET"
@@ -57,6 +57,12 @@ test-cluster: $(VENV)/.development ## Run the client suite on a real etcd and ku
 
 test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=podman (default) or docker
 	$(PYTEST) -m "containers and not campaign" --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)
+
+test-campaign: $(VENV)/.development ## Run all tests with containers on podman, then on docker, with kills; half an hour each
+	for engine in podman docker; do \
+	  $(PYTEST) -m containers --timeout=600 -n 3 tests/containers --ignore=tests/containers/test_kills.py --engine=$$engine $(ARGS) && \
+	  $(PYTEST) -m containers --timeout=3600 -s tests/containers/test_kills.py --engine=$$engine $(ARGS) || exit 1; \
+	done
 
 check: $(VENV)/.development ## Lint, format, types, layers, generated files
 	$(BIN)/ruff check .

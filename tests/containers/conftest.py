@@ -14,6 +14,8 @@ from datum_compute.providers.container.engine import ContainerEngine
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--engine", choices=["podman", "docker"], default="podman")
+    parser.addoption("--seed", type=int, default=0, help="repeats the kills of a campaign")
+    parser.addoption("--rounds", type=int, default=30, help="how often a campaign kills")
 
 
 @pytest.fixture(scope="session")

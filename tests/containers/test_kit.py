@@ -5,15 +5,43 @@ from __future__ import annotations
 import pytest
 
 from datum_compute.providers import conformance
-from datum_compute.providers.conformance import Check
+from datum_compute.providers.conformance import (
+    Check,
+    failures,
+    lifecycle,
+    logs,
+    networks,
+    processes,
+    removal,
+)
 from tests.support.providers.container import container_cell
 
-pytestmark = [pytest.mark.containers, pytest.mark.campaign, pytest.mark.realtime]
+pytestmark = [pytest.mark.containers, pytest.mark.realtime]
+
+SMOKE = (
+    lifecycle.the_last_gate_starts_it,
+    lifecycle.nothing_is_written_while_nothing_changes,
+    lifecycle.a_restart_of_the_provider_disturbs_nothing,
+    lifecycle.a_successor_never_adopts_what_its_predecessor_left,
+    lifecycle.an_instance_deleted_while_the_engine_is_away_is_removed_later,
+    removal.an_instance_deleted_while_the_provider_is_down_is_released,
+    removal.several_containers_are_removed_together,
+    failures.an_image_that_cannot_be_had_is_reported,
+    failures.a_template_that_cannot_run_is_reported,
+    failures.an_instance_that_crashes_is_reported,
+    failures.an_instance_too_large_for_the_site_is_reported,
+    processes.a_killed_process_is_started_again,
+    processes.a_process_out_of_memory_is_reported_as_such,
+    networks.declared_ports_answer_at_the_external_address,
+    logs.a_long_line_is_read_to_its_end,
+    logs.followed_lines_begin_with_the_first_and_end_with_the_instance,
+)
+"""What every change is tested with; the campaign runs all."""
 
 CHECKS = [
     pytest.param(
         check,
-        marks=[pytest.mark.campaign] if check.slow else [],
+        marks=[] if check in SMOKE else [pytest.mark.campaign],
         id=conformance.title(check),
     )
     for check in conformance.CHECKS

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.request
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from datum_compute.providers.container import host
-from tests.support.cli.container_platform import Person, wait_until
+from tests.support.cli.container_platform import (
+    IMAGES,
+    UNKNOWN_USER,
+    Person,
+    answer,
+    load_images,
+    wait_until,
+)
 
 pytestmark = pytest.mark.containers
 
@@ -33,11 +42,6 @@ def person(engine: str, state: Path) -> Iterator[Person]:
 def deploy(person: Person, *words: str) -> subprocess.CompletedProcess[str]:
     image = f"--image={host.BUSYBOX_IMAGE}"
     return person.types("deploy", "hello", image, "--city=DFW,LHR", "--port=80", "--yes", *words)
-
-
-def answer(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/", timeout=5) as response:
-        return str(response.read().decode())
 
 
 def are_available(person: Person, count: int) -> bool:
@@ -137,13 +141,15 @@ def test_two_platforms_that_deploy_at_once_share_no_range(
     [
         ({"image": "localhost/no-such-image:1"}, "ImageUnavailable", "cannot be pulled"),
         ({"command": ["/nope"]}, "ConfigurationError", "/nope: stat /nope"),
+        ({"image": UNKNOWN_USER}, "ConfigurationError", "no matching entries in passwd file"),
         ({"command": ["/bin/sh", "-c", "exit 3"]}, "InstanceCrashing", "exit code 3"),
     ],
-    ids=["image", "command", "crash"],
+    ids=["image", "command", "user", "crash"],
 )
 def test_a_failure_is_reported_with_its_reason_and_the_engines_words(
     person: Person, containers: dict[str, Any], reason: str, words: str, tmp_path: Path
 ) -> None:
+    load_images(person.engine)
     container = {"name": "app", "image": host.BUSYBOX_IMAGE, **containers}
     workload = {
         "apiVersion": "compute.datumapis.com/v1alpha",
@@ -179,3 +185,47 @@ def test_a_failure_is_reported_with_its_reason_and_the_engines_words(
     wait_until(lambda: condition()["reason"] == reason, f"{reason} is not reported")
     assert words in condition()["message"]
     assert words in person.succeeds("why", "odd")
+
+
+class Asker(threading.Thread):
+    """Asks one address fifty times a second, and keeps when it did not answer."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(daemon=True)
+        self.address = address
+        self.asked = 0
+        self.failed: list[float] = []
+        self._stop = threading.Event()
+
+    def run(self) -> None:
+        while not self._stop.wait(0.02):
+            self.asked += 1
+            try:
+                answer(self.address)
+            except OSError:
+                self.failed.append(time.monotonic())
+
+    def end(self) -> None:
+        self._stop.set()
+        self.join()
+
+
+def test_a_new_image_rolls_one_by_one_and_only_the_replaced_one_fails(person: Person) -> None:
+    load_images(person.engine)
+    words = ("deploy", "hello", "--city=DFW", "--min=3", "--port=80", "--yes")
+    person.succeeds(*words, f"--image={IMAGES[0]}")
+    askers = [Asker(each["externalIP"]) for each in person.instances()]
+    for asker in askers:
+        asker.start()
+    try:
+        person.succeeds(*words, f"--image={IMAGES[1]}")
+    finally:
+        for asker in askers:
+            asker.end()
+
+    assert {each["Image"] for each in person.containers()} == {IMAGES[1]}
+    outages = sorted((each.failed[0], each.failed[-1]) for each in askers if each.failed)
+    assert all(each.asked > 50 for each in askers)
+    for (_, end), (begin, _) in pairwise(outages):
+        assert end < begin, "two instances did not answer at the same time"
+    assert all(answer(each.address) for each in askers)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from datum_compute.assembly.local.state import StateDirectory, platform_mark
 from datum_compute.env import SystemEnvironment
-from datum_compute.providers.container import sockets, spec
+from datum_compute.providers.container import host, sockets, spec
 from datum_compute.providers.container.engine import ContainerEngine
 from tests.support.cli.pseudo_terminal import Terminal
 
@@ -26,6 +29,54 @@ def wait_until(holds: Callable[[], bool], missing: str, seconds: float = 60.0) -
     while not holds():
         assert time.monotonic() < deadline, missing
         time.sleep(0.2)
+
+
+IMAGES = (host.BUSYBOX_IMAGE, host.BUSYBOX_IMAGE[:-1] + "2")
+"""Two references to the image of the sample."""
+UNKNOWN_USER = host.BUSYBOX_IMAGE[:-1] + "3"
+"""The same, to be run as a user that is not in it."""
+
+
+def load_images(engine: str) -> None:
+    env = SystemEnvironment()
+    busybox = host.static_busybox(env)
+    assert busybox is not None
+    first = host.build_busybox_image(busybox)
+
+    async def load() -> None:
+        socket = await sockets.find_socket(env, engine)
+        assert socket is not None
+        async with ContainerEngine(socket) as opened:
+            for reference in IMAGES:
+                await opened.load(first.replace(IMAGES[0].encode(), reference.encode()))
+            other = _run_as("nobody-here", first)
+            await opened.load(other.replace(IMAGES[0].encode(), UNKNOWN_USER.encode()))
+
+    asyncio.run(load())
+
+
+def _run_as(user: str, archive: bytes) -> bytes:
+    """The image with this user in its configuration."""
+    changed = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(archive)) as old,
+        tarfile.open(fileobj=changed, mode="w") as new,
+    ):
+        for member in old:
+            file = old.extractfile(member)
+            content = file.read() if file else b""
+            if member.name.endswith(".json") and member.name != "manifest.json":
+                found = json.loads(content)
+                found["config"]["User"] = user
+                content = json.dumps(found).encode()
+            member.size = len(content)
+            new.addfile(member, io.BytesIO(content))
+    return changed.getvalue()
+
+
+def answer(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/", timeout=5) as response:
+        return str(response.read().decode())
 
 
 class Person:
@@ -67,9 +118,12 @@ class Person:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    @property
+    def start_words(self) -> tuple[str, ...]:
+        return ("local", "up", "--detach", "--cities", "DFW,LHR", "--runtime", self.engine)
+
     def starts(self) -> None:
-        words = ("local", "up", "--detach", "--cities", "DFW,LHR", "--runtime", self.engine)
-        self.succeeds(*words)
+        self.succeeds(*self.start_words)
 
     def instances(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = json.loads(self.succeeds("instances", "-o", "json"))

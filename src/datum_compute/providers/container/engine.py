@@ -23,6 +23,7 @@ API = "/v1.41"
 CALL_SECONDS = 120.0
 """The deadline of one call. Creating and starting take a tenth of a second on a quiet machine and
 seconds on a busy one; a call that takes longer than this hangs. A guess."""
+LIST_ATTEMPTS = 3
 REMOVE_ATTEMPTS = 5
 REMOVE_SECONDS = 0.2
 MAX_IDLE = 8
@@ -80,10 +81,13 @@ class ContainerEngine:
     async def containers(self, labels: Mapping[str, str]) -> list[Json]:
         """All that carry these labels, running or not."""
         filters = json.dumps({"label": [f"{key}={value}" for key, value in labels.items()]})
-        found: list[Json] = await self._call(
-            "GET", "/containers/json", params={"all": "1", "filters": filters}
-        )
-        return found or []
+        params = {"all": "1", "filters": filters}
+        for _ in range(LIST_ATTEMPTS - 1):
+            try:
+                return await self._call("GET", "/containers/json", params=params) or []
+            except EngineRefused:
+                pass  # podman fails when one is removed while it lists them
+        return await self._call("GET", "/containers/json", params=params) or []
 
     async def inspect(self, container: str) -> Json | None:
         found: Json | None = await self._found("GET", f"/containers/{container}/json")

@@ -1,0 +1,117 @@
+"""The platform and the engine are killed at random moments of a rollout, and it ends right."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli.container_platform import (
+    IMAGES,
+    Person,
+    answer,
+    load_images,
+    wait_until,
+)
+
+pytestmark = [pytest.mark.containers, pytest.mark.campaign]
+
+WANTED = 4
+CITIES = 2
+LONGEST_WAIT = 5.0
+"""A rollout of four Instances takes about this long."""
+
+
+def engine_process(engine: str) -> tuple[int, list[str]]:
+    """The process that serves the engine's API, and its arguments."""
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_text().rstrip("\0").split("\0")
+        except OSError:
+            continue  # no process, or one that has ended
+        program = os.path.basename(words[0])
+        serves = words[1:3] == ["system", "service"] if engine == "podman" else True
+        if program == ("podman" if engine == "podman" else "dockerd") and serves:
+            return int(entry.name), words
+    raise AssertionError(f"no process of {engine}")
+
+
+def kill_engine(engine: str) -> list[str]:
+    pid, words = engine_process(engine)
+    os.kill(pid, signal.SIGKILL)
+    return words
+
+
+def start_engine(engine: str, words: list[str]) -> None:
+    """The platform starts podman's service by itself."""
+    if engine != "podman":
+        quiet = subprocess.DEVNULL
+        subprocess.Popen(words, stdout=quiet, stderr=quiet, start_new_session=True)
+
+
+def answers(address: str) -> bool:
+    try:
+        return answer(address).startswith("hello from")
+    except OSError:
+        return False
+
+
+def is_done(person: Person, image: str) -> bool:
+    """Each Instance is available and runs the image, once."""
+    found = person.instances()
+    containers = person.containers()
+    return (
+        len(found) == len(containers) == WANTED
+        and all(each["status"] == "Available" for each in found)
+        and {(each["Image"], each["State"]) for each in containers} == {(image, "running")}
+        and len({each["Names"][0] for each in containers}) == WANTED
+        and all(answers(each["externalIP"]) for each in found)
+    )
+
+
+def test_a_rollout_survives_kills_at_random_moments(
+    engine: str, state: Path, request: pytest.FixtureRequest
+) -> None:
+    seed = request.config.getoption("--seed") or random.SystemRandom().randrange(10**6)
+    rounds = request.config.getoption("--rounds")
+    print(f"--seed={seed}")
+    chance = random.Random(seed)
+    load_images(engine)
+    person = Person(engine, state)
+    try:
+        person.starts()
+        deploy = ("deploy", "hello", "--city=DFW,LHR", "--min=2", "--port=80", "--yes")
+        person.succeeds(*deploy, f"--image={IMAGES[0]}")
+        for number in range(1, rounds + 1):
+            image = IMAGES[number % 2]
+            killed = chance.choice((("platform",), ("engine",), ("platform", "engine")))
+            moment = f"seed {seed}, round {number}, {' and '.join(killed)}"
+            addresses = [each["externalIP"] for each in person.instances()]
+            person.succeeds(*deploy, f"--image={image}", "--no-wait")
+            time.sleep(chance.uniform(0.0, LONGEST_WAIT))  # the moment is what is tested
+            if "platform" in killed:
+                person.kill_platform()
+            words = kill_engine(engine) if "engine" in killed else []
+            if engine == "podman":
+                # One in each city may be in the middle of its replacement.
+                silent = [address for address in addresses if not answers(address)]
+                assert len(silent) <= CITIES, f"{moment}: {silent} do not answer"
+            if words:
+                start_engine(engine, words)
+            if "platform" in killed:
+                wait_until(
+                    lambda: person.types(*person.start_words).returncode == 0,
+                    f"{moment}: the platform does not start",
+                )
+            wait_until(partial(is_done, person, image), f"{moment}: it does not end right", 180)
+        person.succeeds("destroy", "hello", "--yes")
+        assert person.containers() == []
+        wait_until(lambda: person.networks() == [], "a network is left")
+    finally:
+        person.types("local", "reset", "--yes")

@@ -148,3 +148,12 @@ def test_the_first_tcp_port_decides_readiness() -> None:
 
     assert sandbox.first_tcp_port(with_ports) == 80
     assert sandbox.first_tcp_port(sandbox.sandbox_of(target())) is None
+
+
+def test_containers_that_join_the_network_of_another_are_removed_before_it() -> None:
+    listed = [
+        {"Id": "owner", "Labels": {}},
+        {"Id": "joined", "Labels": {spec.LABEL_JOINS: "owner"}},
+    ]
+
+    assert spec.removal_order(listed) == ["joined", "owner"]

@@ -119,6 +119,7 @@ def test_two_projects_networks_do_not_collide(person: Person, engine: str, tmp_p
         other.types("local", "reset", "--yes")
 
 
+@pytest.mark.campaign
 def test_two_platforms_that_deploy_at_once_share_no_range(
     person: Person, engine: str, tmp_path: Path
 ) -> None:
@@ -141,7 +142,12 @@ def test_two_platforms_that_deploy_at_once_share_no_range(
     [
         ({"image": "localhost/no-such-image:1"}, "ImageUnavailable", "cannot be pulled"),
         ({"command": ["/nope"]}, "ConfigurationError", "/nope: stat /nope"),
-        ({"image": UNKNOWN_USER}, "ConfigurationError", "no matching entries in passwd file"),
+        pytest.param(
+            {"image": UNKNOWN_USER},
+            "ConfigurationError",
+            "no matching entries in passwd file",
+            marks=pytest.mark.campaign,
+        ),
         ({"command": ["/bin/sh", "-c", "exit 3"]}, "InstanceCrashing", "exit code 3"),
     ],
     ids=["image", "command", "user", "crash"],
@@ -195,10 +201,10 @@ class Asker(threading.Thread):
         self.address = address
         self.asked = 0
         self.failed: list[float] = []
-        self._stop = threading.Event()
+        self._ended = threading.Event()
 
     def run(self) -> None:
-        while not self._stop.wait(0.02):
+        while not self._ended.wait(0.02):
             self.asked += 1
             try:
                 answer(self.address)
@@ -206,10 +212,11 @@ class Asker(threading.Thread):
                 self.failed.append(time.monotonic())
 
     def end(self) -> None:
-        self._stop.set()
+        self._ended.set()
         self.join()
 
 
+@pytest.mark.campaign
 def test_a_new_image_rolls_one_by_one_and_only_the_replaced_one_fails(person: Person) -> None:
     load_images(person.engine)
     words = ("deploy", "hello", "--city=DFW", "--min=3", "--port=80", "--yes")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from datum_compute.env import Environment
     from datum_compute.providers.protocol import RunnableProvider
-    from datum_compute.providers.subnets import SubnetKey
     from datum_compute.runtime.fleet import Fleet
 
 Host = Literal["local", "manager"]
@@ -70,10 +69,10 @@ class ProviderRecord:
     build_image: BuildImage | None = None
     """Makes an image that it can run; None where it runs none."""
     claim_range: (
-        Callable[[Environment, str, SubnetKey, IPv4Network], Coroutine[Any, Any, bool]] | None
+        Callable[[Environment, str, str, str, str, IPv4Network], Coroutine[Any, Any, bool]] | None
     ) = None
-    """Takes a range for a Subnet of a cell, by the platform's mark; False where something else on
-    the machine has it. Raises :class:`RuntimeAway`."""
+    """Takes a range for a Subnet, by the platform's mark, cell, namespace and name; False where
+    something else on the machine has it. Raises :class:`RuntimeAway`."""
     end: Callable[[Environment, str, bool], Coroutine[Any, Any, int]] | None = None
     """Stops, or removes, what a platform that has ended left running, by the platform's mark;
     returns how many containers there were. Raises :class:`RuntimeAway`."""
@@ -136,13 +135,19 @@ async def _occupied_ranges(engine: str, env: Environment) -> list[IPv4Network]:
 
 
 async def _claim_range(
-    engine: str, env: Environment, platform: str, subnet: SubnetKey, range_: IPv4Network
+    engine: str,
+    env: Environment,
+    platform: str,
+    cell: str,
+    namespace: str,
+    subnet: str,
+    range_: IPv4Network,
 ) -> bool:
     from datum_compute.providers.container import host
     from datum_compute.providers.container.engine import EngineRefused, EngineUnreachable
 
     try:
-        return await host.claim_range(env, engine, platform, subnet, range_)
+        return await host.claim_range(env, engine, platform, cell, namespace, subnet, range_)
     except (EngineRefused, EngineUnreachable) as error:
         raise RuntimeAway(str(error)) from error
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from datum_compute.cli.commands.local.paths import abbreviate_home
+from datum_compute.cli.commands.local.up import SampleImage
+from datum_compute.env import Environment
+from datum_compute.providers import registry
+from datum_compute.providers.probe import Sample
 from datum_compute.testing.environment import SimulatedEnvironment
 
 
@@ -26,3 +31,17 @@ def test_a_path_below_the_home_is_shown_relative_to_it(path: str, expected: str)
 
 def test_without_a_home_the_path_is_shown_in_full() -> None:
     assert abbreviate_home(Path("/srv/state"), SimulatedEnvironment(variables={})) == "/srv/state"
+
+
+async def test_the_image_of_the_sample_is_looked_for_once() -> None:
+    looked: list[str] = []
+
+    async def look(env: Environment) -> Sample:
+        looked.append("registry")
+        return Sample("registry.example/web:1")
+
+    image = SampleImage(SimulatedEnvironment())
+    record = replace(registry.find("podman"), sample=look)
+
+    assert await image.find(record) == await image.find(record) == Sample("registry.example/web:1")
+    assert looked == ["registry"]

@@ -25,7 +25,6 @@ from datum_compute.providers.container.engine import (
 from datum_compute.providers.container.failures import one_line
 from datum_compute.providers.probe import Probe, Sample
 from datum_compute.providers.sandbox import CAPABILITIES, GRACE_SECONDS
-from datum_compute.providers.subnets import SubnetKey
 
 TRIAL = "datum-compute-trial"
 TRIAL_IMAGE = f"localhost/{TRIAL}:1"
@@ -172,7 +171,13 @@ async def occupied_ranges(env: Environment, engine: str) -> list[IPv4Network]:
 
 
 async def claim_range(
-    env: Environment, engine: str, mark: str, subnet: SubnetKey, range_: IPv4Network
+    env: Environment,
+    engine: str,
+    mark: str,
+    cell: str,
+    namespace: str,
+    subnet: str,
+    range_: IPv4Network,
 ) -> bool:
     """Take a range for a Subnet, by creating its network; whether nothing else has it. Raises
     ``EngineUnreachable`` or ``EngineRefused``."""
@@ -180,8 +185,8 @@ async def claim_range(
     if socket is None:
         raise EngineUnreachable(f"{engine} does not answer")
     async with ContainerEngine(socket) as opened:
-        found = networks.EngineNetworks(lambda: opened, mark, subnet.cluster)
-        return await found.claim(subnet.namespace, subnet.name, range_)
+        found = networks.EngineNetworks(lambda: opened, mark, cell)
+        return await found.claim(namespace, subnet, range_)
 
 
 async def end_containers(env: Environment, engine: str, mark: str, *, remove: bool) -> int:

@@ -19,7 +19,6 @@ from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.env import Environment
 from datum_compute.providers.registry import RuntimeAway
-from datum_compute.providers.subnets import SubnetKey
 from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
@@ -74,9 +73,9 @@ class MachineRanges:
 
     occupied: Callable[[], Awaitable[list[IPv4Network]]]
     """Those that no new subnet may overlap."""
-    claim: Callable[[SubnetKey, IPv4Network], Awaitable[bool]]
-    """Takes a range for a subnet; False where another platform was faster. Raises
-    ``RuntimeAway``."""
+    claim: Callable[[str, str, str, IPv4Network], Awaitable[bool]]
+    """Takes a range for a subnet, by its cell, namespace and name; False where another platform
+    was faster. Raises ``RuntimeAway``."""
 
 
 def claim_controller(
@@ -213,9 +212,7 @@ class _Claims:
             if chosen is None or self._machine is None:
                 return chosen, reason, message
             try:
-                if await self._machine.claim(
-                    SubnetKey(cell.name, claim.namespace, claim.name), chosen
-                ):
+                if await self._machine.claim(cell.name, claim.namespace, claim.name, chosen):
                     return chosen, reason, message
             except RuntimeAway as error:
                 raise Waiting(f"range {chosen} cannot be taken: {error}", AWAY_SECONDS) from error

@@ -13,7 +13,6 @@ from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
 from datum_compute.providers.registry import RuntimeAway
-from datum_compute.providers.subnets import SubnetKey
 from datum_compute.runtime.writes.patch import values
 from datum_compute.standins.network_services import (
     MachineRanges,
@@ -80,13 +79,13 @@ async def test_a_binding_waits_for_its_network_and_is_ready_with_its_context() -
 
 async def test_a_range_that_another_platform_has_just_taken_is_left_to_it() -> None:
     """Both have seen it free."""
-    claimed: list[tuple[SubnetKey, IPv4Network]] = []
+    claimed: list[tuple[str, str, str, IPv4Network]] = []
 
     async def occupied() -> list[IPv4Network]:
         return []
 
-    async def claim(subnet: SubnetKey, range_: IPv4Network) -> bool:
-        claimed.append((subnet, range_))
+    async def claim(cell: str, namespace: str, name: str, range_: IPv4Network) -> bool:
+        claimed.append((cell, namespace, name, range_))
         return str(range_) != "10.128.0.0/20"
 
     async with networked(MachineRanges(occupied, claim)) as found:
@@ -96,7 +95,7 @@ async def test_a_range_that_another_platform_has_just_taken_is_left_to_it() -> N
         given = await range_of(dfw, "default-dfw-0")
 
         assert given == "10.128.16.0/20"
-        assert (SubnetKey("dfw", NS, "default-dfw-0"), IPv4Network(given)) in claimed
+        assert ("dfw", NS, "default-dfw-0", IPv4Network(given)) in claimed
 
 
 async def test_a_claim_waits_while_no_range_can_be_taken() -> None:
@@ -105,7 +104,7 @@ async def test_a_claim_waits_while_no_range_can_be_taken() -> None:
     async def occupied() -> list[IPv4Network]:
         return []
 
-    async def claim(subnet: SubnetKey, range_: IPv4Network) -> bool:
+    async def claim(cell: str, namespace: str, name: str, range_: IPv4Network) -> bool:
         if away:
             raise RuntimeAway("podman does not answer")
         return True

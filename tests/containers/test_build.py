@@ -66,7 +66,7 @@ def test_a_rebuild_rolls_and_an_unchanged_directory_does_not(
     assert page(person) == one
     again = deploy(person, tmp_path)
     assert "is there already: no file has changed" in again
-    assert "is unchanged" in again
+    assert "nothing to change" in again
 
     (tmp_path / "index.html").write_text(two)
     deploy(person, tmp_path)

@@ -72,6 +72,10 @@ IN_SHORT = {
     "a_reader_that_follows_goes_on_over_a_restart_of_the_process",
     "the_lines_of_a_crash_can_be_read",
     "since_leaves_out_earlier_lines",
+    "a_command_has_its_streams_and_its_exit_code",
+    "a_program_that_is_not_there_is_named",
+    "a_command_in_an_unknown_container_or_instance_is_refused",
+    "a_command_ends_with_its_instance",
 }
 """What only a kubelet can show; the whole kit is a campaign."""
 
@@ -96,6 +100,8 @@ class RealCell:
 def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCell]:
     tools = ensure_tools([*DEFAULT_TOOLS, *NODE_TOOLS])
     credential = KubeletCredential(tmp_path_factory.mktemp("kubelet"))
+    # A run that is terminated cleans up as one that is interrupted does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with ControlPlane(tools, apiserver_arguments=credential.apiserver_arguments()) as plane:
         define_kinds(plane)
         node = Node(plane, tools, credential)

@@ -74,10 +74,11 @@ def is_own_copy(labels: Mapping[str, str], *, source_cluster: str) -> bool:
 
 
 def is_own_claim(labels: Mapping[str, str], *, source_cluster: str, namespace: str) -> bool:
-    """Whether a claim carries this cell's name and this namespace of the cell."""
+    """Whether a claim of the name of an Instance carries this cell's name and this namespace of the
+    cell. A label that was removed names no other owner."""
     return (
-        labels.get(compute.LABEL_SOURCE_CLUSTER) == source_cluster
-        and labels.get(compute.LABEL_INSTANCE_NAMESPACE) == namespace
+        labels.get(compute.LABEL_SOURCE_CLUSTER, source_cluster) == source_cluster
+        and labels.get(compute.LABEL_INSTANCE_NAMESPACE, namespace) == namespace
     )
 
 

@@ -163,6 +163,9 @@ async def everything_changed_by_hand(on: Stage) -> None:
         (project, compute.WORKLOAD_DEPLOYMENTS, broken),
         ("hub", karmada.PROPAGATION_POLICIES, {"spec": {"placement": None}}),
         (project, quota.RESOURCE_CLAIMS, broken),
+        (project, quota.RESOURCE_CLAIMS, {"metadata": {"labels": None}}),
+        (cell, networking.NETWORK_BINDINGS, {"metadata": {"ownerReferences": None}}),
+        (cell, networking.SUBNET_CLAIMS, {"spec": {"subnetClass": "other"}}),
         (cell, networking.NETWORKS, {"spec": {"mtu": 1300}}),
         (project, networking.NETWORKS, {"spec": {"mtu": 1400}}),
     ):

@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from datum_compute.api import core, crds, planes
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.roles import Roles
@@ -226,6 +228,14 @@ async def run_everything(alone: SingleClusterManager) -> None:
         await asyncio.sleep(60)
         await alone.restart()
     await _serves(client, 1)
+    changed: tuple[tuple[Resource, dict[str, Any]], ...] = (
+        (networking.NETWORK_BINDINGS, {"metadata": {"ownerReferences": None}}),
+        (networking.SUBNET_CLAIMS, {"spec": {"subnetClass": "other"}}),
+    )
+    for resource, change in changed:
+        for each in (await client.list(resource)).items:
+            await client.patch(resource, each.name, merge(change), each.namespace)
+        await asyncio.sleep(60)
     blue = {"metadata": {"name": "blue"}, "spec": {"ipam": {"mode": "Auto"}}}
     await client.create(networking.NETWORKS, blue, NAMESPACE)
     moved = {"template": {"spec": {"networkInterfaces": [{"network": {"name": "blue"}}]}}}

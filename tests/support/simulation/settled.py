@@ -193,8 +193,9 @@ async def _claims(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
     for obj in await list_on_planes(platform, quota.ALLOWANCE_BUCKETS, _project(platform)):
         bucket = obj.view(quota.AllowanceBucket)
         size = {"instances": 1, "vcpus": 1000, "memory": 2048}
-        expected = len(claims) * size[bucket.spec.resource_type.rpartition("/")[2]]
-        if bucket.status.allocated != expected or bucket.status.claim_count != len(claims):
+        amount = size.get(bucket.spec.resource_type.rpartition("/")[2], 0)
+        counts = (bucket.status.allocated, bucket.status.claim_count)
+        if counts != (len(claims) * amount, len(claims) if amount else 0):
             return f"bucket {bucket.spec.resource_type}: {bucket.status}"
     return ""
 

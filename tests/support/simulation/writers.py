@@ -49,6 +49,11 @@ def signed_by(process: str) -> Rule:
     return Rule(carry)
 
 
+def current_writer() -> str:
+    """The process whose request is carried out; empty for the server itself."""
+    return _writer.get()
+
+
 class WriterChecker:
     """Listens to a store, and checks each change against the object before it."""
 

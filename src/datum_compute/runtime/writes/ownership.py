@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from datum_compute.api.meta import Object, owner_reference
+import msgspec
+
+from datum_compute.api.meta import Object, OwnerReference, owner_reference
 from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import Client, merge
+from datum_compute.runtime.writes.patch import Values, refused_labels
 
 
 async def ensure_owner(
@@ -13,11 +16,14 @@ async def ensure_owner(
     """Adopt an object: it has this owner afterwards and no other. A reference to an earlier
     owner of the same name would have it garbage-collected while its true owner exists. Raises
     ``Conflict`` where the object has changed since it was read."""
-    if [each.uid for each in obj.metadata.owner_references] == [owner.metadata.uid]:
+    wanted = owner_reference(owner, controller=controller)
+    if obj.metadata.owner_references == (msgspec.convert(wanted, OwnerReference),):
         return obj
-    metadata = {
+    metadata: Values = {
         "uid": obj.metadata.uid,
         "resourceVersion": obj.metadata.resource_version,
-        "ownerReferences": [owner_reference(owner, controller=controller)],
+        "ownerReferences": [wanted],
     }
+    if refused := refused_labels(obj):
+        metadata["labels"] = refused
     return await client.patch(resource, obj.name, merge({"metadata": metadata}), obj.namespace)

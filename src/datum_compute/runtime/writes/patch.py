@@ -10,6 +10,7 @@ that overtook it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
+from datum_compute.decisions.admission.name_rules import is_label_value
 
 Values = dict[str, Any]
 """A JSON object as plain values."""
@@ -68,10 +70,10 @@ async def ensure_metadata(
 ) -> Object:
     """The object with these entries, in one write with a change of the spec if one is due.
 
-    None removes an entry; entries not named are left alone.
+    None removes an entry; entries not named are left alone, except labels that a server refuses.
     """
     metadata: Values = {}
-    if changed := _entries(obj.metadata.labels, labels):
+    if changed := {**refused_labels(obj), **_entries(obj.metadata.labels, labels)}:
         metadata["labels"] = changed
     if changed := _entries(obj.metadata.annotations, annotations):
         metadata["annotations"] = changed
@@ -88,16 +90,19 @@ async def ensure_metadata(
 
 
 async def release_finalizer(
-    client: Client, resource: Resource, obj: Object, finalizer: str
+    client: Client, resource: Resource, obj: Object, *finalizers: str
 ) -> None:
-    """Remove our finalizer. An object that does not exist is fine."""
-    if finalizer not in obj.metadata.finalizers:
+    """Remove our finalizers, in one write. An object that does not exist is fine."""
+    left = [name for name in obj.metadata.finalizers if name not in finalizers]
+    if len(left) == len(obj.metadata.finalizers):
         return
-    metadata = {
+    metadata: Values = {
         "uid": obj.metadata.uid,
         "resourceVersion": obj.metadata.resource_version,
-        "finalizers": [name for name in obj.metadata.finalizers if name != finalizer],
+        "finalizers": left,
     }
+    if refused := refused_labels(obj):
+        metadata["labels"] = refused
     try:
         await client.patch(resource, obj.name, merge({"metadata": metadata}), obj.namespace)
     except errors.NotFound:
@@ -143,6 +148,17 @@ async def delete_by_uid(
         await client.delete(resource, name, namespace, uid=uid)
     except (errors.NotFound, errors.Conflict):
         pass
+
+
+def refused_labels(obj: Object) -> dict[str, None]:
+    """The removal of labels whose value no server accepts. An older store or a backup may have
+    them; a server that checks them refuses every other write to the object."""
+    return {key: None for key, value in obj.metadata.labels.items() if not _is_accepted(value)}
+
+
+@lru_cache(maxsize=8192)  # the same few values in every reconcile
+def _is_accepted(value: str) -> bool:
+    return not value or is_label_value(value)
 
 
 def _entries(

@@ -123,3 +123,9 @@ def is_subset(source: Any, target: Any) -> bool:
         return all(is_subset(mine, theirs) for mine, theirs in zip(source, target, strict=True))
     # True == 1 in Python, but not in JSON.
     return source == target and isinstance(source, bool) == isinstance(target, bool)
+
+
+def restoring_patch(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> Values:
+    """The merge patch that puts back what ``present`` lacks or changes of ``wanted``; what is
+    beside it is left alone."""
+    return {} if is_subset(wanted, present) else difference(present, {**present, **wanted})

@@ -22,7 +22,7 @@ from datum_compute.controllers.cell.instance.removal import FINALIZERS
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.controllers.cell.referenced_data import CellData
-from datum_compute.controllers.planes import SINGLE
+from datum_compute.controllers.planes import SINGLE, ProjectNamespace, project_namespace_of
 from datum_compute.decisions.instances.gates import has_gate
 from datum_compute.decisions.references import references_of
 from datum_compute.env import Environment
@@ -124,7 +124,7 @@ class _Watches:
             Watch(
                 projects,
                 quota.RESOURCE_CLAIMS,
-                _from_claim,
+                self.from_claim,
                 label_selector=self._claims.selector,
                 indexes={CLAIMS_BY_INSTANCE_NAMESPACE: _instance_namespace_of},
                 required=False,
@@ -174,6 +174,25 @@ class _Watches:
             if claim.name.startswith(prefix)
         ]
 
+    def from_claim(self, project: str, claim: Object) -> Iterable[Request]:
+        """The Instance in this cell that a claim is for: by its label, and where that names no
+        namespace of this cell by the namespace of the claim."""
+        cell, name = self._cell_cluster(), names.instance_of_claim(claim.name)
+        if cell is None or not name:
+            return []
+        label = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
+        found = [label] if label else []
+        namespaces = cell.cache(core.NAMESPACES)
+        if not label or namespaces.get(label) is None:
+            claimed = ProjectNamespace(project, claim.namespace)
+            found += [
+                each.name
+                for each in namespaces.list()
+                if project_namespace_of(cell, each.name) == claimed
+                and cell.cache(compute.INSTANCES).get(name, each.name) is not None
+            ]
+        return [Request(SINGLE, each, name) for each in found]
+
     def from_bucket(self, project: str, _: Object) -> Iterable[Request]:
         """Denied Instances, which may claim again."""
         cell = self._cell_cluster()
@@ -197,13 +216,6 @@ class _Watches:
 
 def _to_single(_: str, obj: Object) -> Iterable[Request]:
     return [Request(SINGLE, obj.namespace, obj.name)]
-
-
-def _from_claim(_: str, claim: Object) -> Iterable[Request]:
-    """The Instance in this cell that a claim of any project is for."""
-    namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
-    instance = names.instance_of_claim(claim.name)
-    return [Request(SINGLE, namespace, instance)] if namespace and instance else []
 
 
 def _deployment_name_of(instance: Object) -> Iterable[str]:

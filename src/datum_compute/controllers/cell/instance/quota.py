@@ -1,9 +1,9 @@
 """The Instance's ResourceClaim in its project, and the QuotaGranted that follows from it.
 
 A claim belongs to an ordinal of a deployment and to a size: a replacement of the same size uses
-the claim of its predecessor. A claim is created once and never changed. Milo never evaluates a
-denied claim again, and a denied claim may still hold part of its request; so it is deleted at
-once, and created again when that can succeed (:mod:`.retries`).
+the claim of its predecessor. A claim is created once; only what another writer changed of it is
+written again. Milo never evaluates a denied claim again, and a denied claim may still hold part of
+its request; so it is deleted at once, and created again when that can succeed (:mod:`.retries`).
 
 A grant is sticky: no error and no missing claim revokes it, and a missing claim is created
 again. Errors are reported only on Instances that have no grant yet.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import names
@@ -32,6 +33,7 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.writes import patch
+from datum_compute.runtime.writes.spec_copies import restoring_patch
 
 log = get_logger(__name__)
 
@@ -124,7 +126,7 @@ class ClaimManager:
             decisions.decide_size(view.spec),
         )
         if held.status == conditions.TRUE:
-            return QuotaEvaluation(held, requeue_after=await self._restore(case, instance))
+            return await self._restore(case, instance, held)
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 return await self._evaluate_claim(cell, case, instance, previous)
@@ -183,6 +185,7 @@ class ClaimManager:
             # The size has changed: the old claim is released before a new one is created.
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
             return QuotaEvaluation(_as_reported(previous))
+        claim = await self._correct(case, instance, claim)
         granted = decisions.decide_quota(view, previous)
         if _is_denied(view):
             await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
@@ -220,14 +223,7 @@ class ClaimManager:
 
     async def _create(self, case: WantedClaim, instance: Object) -> Object | None:
         """Create the claim and return None, or return the existing claim of its name."""
-        body = decisions.build_claim(
-            instance_name=instance.name,
-            instance_namespace=instance.namespace,
-            claim_namespace=case.project_namespace.namespace,
-            project=case.project_namespace.project,
-            source_cluster=self.cluster_name,
-            size=case.size,
-        )
+        body = self._build(case, instance)
         self._retries.record_attempt(case, instance.metadata.uid)
         try:
             await case.plane.client.create(
@@ -242,38 +238,68 @@ class ClaimManager:
             )
         return None
 
-    async def _restore(self, case: WantedClaim, instance: Object) -> float | None:
-        """Create the missing claim of a granted Instance again. Returns the seconds until a
-        retry, None where none is needed."""
+    def _build(self, case: WantedClaim, instance: Object) -> dict[str, Any]:
+        return decisions.build_claim(
+            instance_name=instance.name,
+            instance_namespace=instance.namespace,
+            claim_namespace=case.project_namespace.namespace,
+            project=case.project_namespace.project,
+            source_cluster=self.cluster_name,
+            size=case.size,
+        )
+
+    async def _correct(self, case: WantedClaim, instance: Object, claim: Object) -> Object:
+        """The claim with its labels and its spec as created: without them no cell releases it, or
+        its project is charged for something else."""
+        wanted = self._build(case, instance)
+        return await patch.ensure_metadata(
+            case.plane.client,
+            quota.RESOURCE_CLAIMS,
+            claim,
+            labels=wanted["metadata"]["labels"],
+            spec=restoring_patch(patch.values(claim.spec), wanted["spec"]),
+        )
+
+    async def _restore(
+        self, case: WantedClaim, instance: Object, held: ConditionState
+    ) -> QuotaEvaluation:
+        """Create or correct the claim of a granted Instance; the grant stays in any case."""
         if not self.claims_in(case.plane).synced:
-            return RESTORE_SECONDS
+            return QuotaEvaluation(held, requeue_after=RESTORE_SECONDS)
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                return await self._restore_claim(case, instance)
+                return await self._restore_claim(case, instance, held)
         except (errors.ClientError, TimeoutError) as error:
             log.info(
-                "cannot create the missing claim of a granted Instance",
+                "cannot restore the claim of a granted Instance",
                 name=instance.name,
                 reason=str(error),
             )
-            return RESTORE_SECONDS
+            return QuotaEvaluation(held, requeue_after=RESTORE_SECONDS)
 
-    async def _restore_claim(self, case: WantedClaim, instance: Object) -> float | None:
+    async def _restore_claim(
+        self, case: WantedClaim, instance: Object, held: ConditionState
+    ) -> QuotaEvaluation:
         claim = self._cached(case)
         if claim is None:
             if (left := self._retries.retry_delay(instance.metadata.uid)) > 0:
-                return left
-            await self._create(case, instance)
-            return None  # its result triggers the next reconcile
+                return QuotaEvaluation(held, requeue_after=left)
+            claim = await self._create(case, instance)
+        if claim is None or claim.metadata.deleting:
+            return QuotaEvaluation(held)  # its result, or its deletion, triggers the next reconcile
+        if not self.is_ours(claim, instance.namespace):
+            taken = held._replace(message=_taken(claim).message)
+            return QuotaEvaluation(taken, requeue_after=RESTORE_SECONDS)
+        claim = await self._correct(case, instance, claim)
         view = claim.view(quota.ResourceClaim)
-        ours = self.is_ours(claim, instance.namespace) and not claim.metadata.deleting
-        if ours and _is_denied(view):
+        if _is_denied(view):
             # The quota was granted to others meanwhile. A denial is final; once there is room
             # the claim is deleted, which triggers the reconcile that creates it again.
             if self._retries.may_replace(case, instance.metadata.uid, view):
                 await patch.delete_if_present(case.plane.client, quota.RESOURCE_CLAIMS, claim)
-            return RESTORE_SECONDS
-        return None
+            return QuotaEvaluation(held, requeue_after=RESTORE_SECONDS)
+        granted = decisions.decide_quota(view, None)
+        return QuotaEvaluation(granted if granted.status == conditions.TRUE else held)
 
 
 def _as_reported(previous: conditions.Condition | None) -> ConditionState:

@@ -10,7 +10,7 @@ which finalizers are released.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 from dataclasses import dataclass
 
 from datum_compute.api.compute import names
@@ -18,7 +18,6 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
-from datum_compute.client.protocol import merge
 from datum_compute.controllers.cell.instance.quota import CALL_SECONDS, ClaimManager
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
 from datum_compute.controllers.cell.instance.write_back import WriteBack
@@ -73,7 +72,7 @@ class Removal:
             claim = await cleanup_outcome(self._release_claim(cell, instance))
             _log_if_unreachable(claim, name, "project")
         release = decide_release(hub=copy.contact, project=claim.contact)
-        await _release(cell, instance, release.released)
+        await patch.release_finalizer(cell.client, compute.INSTANCES, instance, *release.released)
         for outcome in (copy, claim):
             if outcome.refusal is not None:
                 raise outcome.refusal
@@ -128,21 +127,3 @@ def _log_if_unreachable(outcome: CleanupOutcome, name: str, plane: str) -> None:
             plane=plane,
             reason=outcome.reason,
         )
-
-
-async def _release(cell: Cluster, instance: Object, finalizers: Sequence[str]) -> None:
-    """Release the finalizers in one write."""
-    left = [name for name in instance.metadata.finalizers if name not in finalizers]
-    if len(left) == len(instance.metadata.finalizers):
-        return
-    metadata = {
-        "uid": instance.metadata.uid,
-        "resourceVersion": instance.metadata.resource_version,
-        "finalizers": left,
-    }
-    try:
-        await cell.client.patch(
-            compute.INSTANCES, instance.name, merge({"metadata": metadata}), instance.namespace
-        )
-    except errors.NotFound:
-        pass

@@ -202,9 +202,14 @@ def _is_of_another(copy: Object, instance: Object) -> bool:
 
 def _is_owned_by(copy: Object, deployment: str) -> bool:
     """By name, not uid: copies of a deleted owner are deleted with it."""
-    owners = copy.metadata.owner_references
-    kind = compute.WORKLOAD_DEPLOYMENTS.kind
-    return len(owners) == 1 and owners[0].kind == kind and owners[0].name == deployment
+    owner = copy.metadata.controller()
+    kind = compute.WORKLOAD_DEPLOYMENTS
+    return (
+        len(copy.metadata.owner_references) == 1
+        and owner is not None
+        and (owner.api_version, owner.kind, owner.name) == (kind.api_version, kind.kind, deployment)
+        and owner.block_owner_deletion
+    )
 
 
 async def _find_owner(hub: Cluster, name: str, namespace: str) -> Object | None:

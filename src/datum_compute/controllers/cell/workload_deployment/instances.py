@@ -131,20 +131,24 @@ class InstanceRestorer:
 
     async def ensure(
         self, cell: Cluster, parameters: InstanceParameters, found: Sequence[Object]
-    ) -> list[Object]:
-        """The Instances as stored; those that still cannot be read are left out."""
+    ) -> tuple[list[Object], errors.ClientError | None]:
+        """The Instances as stored, without those that still cannot be read, and why one of them
+        could not be restored, which keeps none of the others from it."""
         deployment = parameters.deployment
         revision = (parameters.template_hash, str(deployment.metadata.generation))
         intact = self._intact.get(deployment.metadata.uid, frozenset())
-        stored = []
+        stored, restored = [], []
+        failure: errors.ClientError | None = None
         for instance in found:
-            if _version(instance, revision) not in intact:
-                instance = await self._restore(cell, parameters, instance)
+            try:
+                if _version(instance, revision) not in intact:
+                    instance = await self._restore(cell, parameters, instance)
+                restored.append(_version(instance, revision))
+            except errors.ClientError as error:
+                failure = failure or error
             stored.append(instance)
-        self._intact[deployment.metadata.uid] = frozenset(
-            _version(instance, revision) for instance in stored
-        )
-        return readable(stored, compute.Instance)
+        self._intact[deployment.metadata.uid] = frozenset(restored)
+        return readable(stored, compute.Instance), failure
 
     def forget(self, deployment: Object) -> None:
         self._intact.pop(deployment.metadata.uid, None)

@@ -22,7 +22,9 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.live_reads import is_live
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_if_absent
+from datum_compute.runtime.writes.ownership import ensure_owner
 from datum_compute.runtime.writes.patch import values
+from datum_compute.runtime.writes.spec_copies import is_subset, restoring_patch
 
 READY = networking.CONDITION_READY
 SUBNET_CLASS = "private"
@@ -89,7 +91,12 @@ async def _ensure_binding(
     name = names.binding_name(deployment.name, index)
     binding = cell.cache(networking.NETWORK_BINDINGS).get(name, deployment.namespace)
     if binding is not None:
-        if _matches(binding, network, location) or not _is_controlled_by(binding, deployment):
+        matches, another = _matches(binding, network, location), _is_of_another(binding, deployment)
+        if matches and not another and not binding.metadata.deleting:
+            return await ensure_owner(
+                cell.client, networking.NETWORK_BINDINGS, binding, deployment, controller=True
+            )
+        if matches or another:
             return binding
         await patch.delete_if_present(cell.client, networking.NETWORK_BINDINGS, binding)
     body = {
@@ -116,7 +123,7 @@ async def _delete_surplus_bindings(cell: Cluster, deployment: Object, index: int
     """Delete the bindings from this interface on, which the template no longer has."""
     bindings = cell.cache(networking.NETWORK_BINDINGS)
     while binding := bindings.get(names.binding_name(deployment.name, index), deployment.namespace):
-        if _is_controlled_by(binding, deployment) and not binding.metadata.deleting:
+        if not _is_of_another(binding, deployment) and not binding.metadata.deleting:
             await patch.delete_if_present(cell.client, networking.NETWORK_BINDINGS, binding)
         index += 1
 
@@ -126,9 +133,10 @@ def _matches(binding: Object, network: str, location: LocationReference) -> bool
     return (spec.network.name, spec.location.name) == (network, location.name)
 
 
-def _is_controlled_by(binding: Object, deployment: Object) -> bool:
-    owner = binding.metadata.controller()
-    return owner is not None and owner.uid == deployment.metadata.uid
+def _is_of_another(binding: Object, deployment: Object) -> bool:
+    """Whether it is of a predecessor, with which it is deleted; not one that lost its owner."""
+    owners = {each.uid for each in binding.metadata.owner_references}
+    return bool(owners) and deployment.metadata.uid not in owners
 
 
 def _context_of(cell: Cluster, binding: Object) -> Object | None:
@@ -154,12 +162,8 @@ def _unique(contexts: list[Object | None]) -> list[Object | None]:
 
 
 async def _has_subnet(cell: Cluster, context: Object, location: LocationReference) -> bool:
-    claim = _find_claim(cell, context, location)
+    claim = await _ensure_claim(cell, context, location)
     if claim is None:
-        # A claim under a deleted context would be garbage-collected, and created again for as
-        # long as the cache is stale.
-        if await is_live(cell.client, networking.NETWORK_CONTEXTS, context):
-            await _create_claim(cell, context, location)
         return False
     status = claim.view(networking.SubnetClaim).status
     if not conditions.is_true(status.conditions, READY) or status.subnet_ref is None:
@@ -170,36 +174,38 @@ async def _has_subnet(cell: Cluster, context: Object, location: LocationReferenc
     return conditions.is_true(subnet.view(networking.Subnet).status.conditions, READY)
 
 
-def _find_claim(cell: Cluster, context: Object, location: LocationReference) -> Object | None:
-    claims = cell.cache(networking.SUBNET_CLAIMS).list(context.namespace)
-    for claim in readable(claims, networking.SubnetClaim):
-        spec = claim.view(networking.SubnetClaim).spec
-        if (
-            spec.subnet_class == SUBNET_CLASS
-            and spec.ip_family == IP_FAMILY
-            and spec.network_context.name == context.name
-            and spec.location.name == location.name
-        ):
-            return claim
-    return None
-
-
-async def _create_claim(cell: Cluster, context: Object, location: LocationReference) -> None:
-    body = {
-        "metadata": {
-            "name": names.subnet_claim_name(context.name),
-            "namespace": context.namespace,
-            "ownerReferences": [owner_reference(context, controller=False)],
-        },
-        "spec": {
-            "subnetClass": SUBNET_CLASS,
-            "networkContext": {"name": context.name},
-            "location": _to_wire(location),
-            "ipFamily": IP_FAMILY,
-        },
+async def _ensure_claim(
+    cell: Cluster, context: Object, location: LocationReference
+) -> Object | None:
+    """A claim of any name that asks for the subnet, or ours; None while there is none."""
+    name = names.subnet_claim_name(context.name)
+    spec = {
+        "subnetClass": SUBNET_CLASS,
+        "networkContext": {"name": context.name},
+        "location": _to_wire(location),
+        "ipFamily": IP_FAMILY,
     }
-    # All deployments of a city create the same claim.
-    await create_if_absent(cell.client, networking.SUBNET_CLAIMS, body, context.namespace)
+    resource, cache = networking.SUBNET_CLAIMS, cell.cache(networking.SUBNET_CLAIMS)
+    claim = cache.get(name, context.namespace)
+    if claim is None or not is_subset(spec, values(claim.spec)):
+        found = readable(cache.list(context.namespace), networking.SubnetClaim)
+        others = [each for each in found if is_subset(spec, values(each.spec))]
+        claim = others[0] if others else claim
+    if claim is None:
+        # A claim under a deleted context would be garbage-collected, and created again for as long
+        # as the cache is stale.
+        if await is_live(cell.client, networking.NETWORK_CONTEXTS, context):
+            references = [owner_reference(context, controller=False)]
+            metadata = {"name": name, "namespace": context.namespace, "ownerReferences": references}
+            # All deployments of a city create the same claim.
+            body = {"metadata": metadata, "spec": spec}
+            await create_if_absent(cell.client, resource, body, context.namespace)
+        return None
+    if claim.name != name or claim.metadata.deleting:
+        return claim
+    claim = await ensure_owner(cell.client, resource, claim, context, controller=False)
+    change = restoring_patch(values(claim.spec), spec)
+    return await patch.ensure_metadata(cell.client, resource, claim, spec=change)
 
 
 def _to_wire(location: LocationReference) -> dict[str, str]:

@@ -138,14 +138,13 @@ class DeploymentReconciler:
         except errors.ClientError as error:
             failures.append(error)
         revision = _revision(deployment)
-        found = instances.instances_of(cell, deployment)
-        try:
-            found = await self._restorer.ensure(
-                cell, self._parameters(deployment, revision, state), found
-            )
-        except errors.ClientError as error:
-            failures.append(error)
-        found = quarantine.readable(found, compute.Instance)
+        found, failure = await self._restorer.ensure(
+            cell,
+            self._parameters(deployment, revision, state),
+            instances.instances_of(cell, deployment),
+        )
+        if failure is not None:
+            failures.append(failure)
         views = [each.view(compute.Instance) for each in found]
         data = await self._data_condition(cell, deployment)
         # A replacement needs quota from the project, so without contact it might not start; nor

@@ -10,7 +10,8 @@ import resource
 import signal
 import socket
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
@@ -32,8 +33,14 @@ from datum_compute.client.transport import HttpRequest
 from datum_compute.env import Environment, SystemEnvironment
 from datum_compute.log import get_logger
 
-MAX_MEMORY = 2**30
-"""Bytes of addresses. A guess: a body of 3 MB with a million values takes 300 MB."""
+MAX_MEMORY = 512 * 2**20
+"""Bytes that one request may make the process hold. A guess: a body of 3 MB with a million values
+takes 300 MB."""
+MAX_ADDRESSES = 2**30
+"""Bytes of addresses, for what grows within one call. Libraries may end the process there."""
+CHECK_SECONDS = 0.02
+"""CPU time between two checks of what a request uses. A guess: in it a request takes at most some
+20 MB."""
 MAX_IDLE_MEMORY = 256 * 2**20
 """Bytes; a process that still holds more after a request ends."""
 
@@ -42,10 +49,9 @@ _builtins = builtin_kinds()
 
 
 def main() -> None:
-    signal.signal(signal.SIGPROF, _raise_too_long)
     cpu_seconds = float(sys.argv[1])
     with suppress(ValueError):  # a system that does not limit addresses
-        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_ADDRESSES, MAX_ADDRESSES))
     env = SystemEnvironment()
     with socket.socket(fileno=os.dup(sys.stdin.fileno())) as server, server.makefile("rb") as file:
         while length := file.read(records.LENGTH_BYTES):
@@ -60,19 +66,31 @@ class TooLong(Exception):
     """The task has used all its CPU time."""
 
 
-def _raise_too_long(*_: object) -> None:
-    raise TooLong
+@contextmanager
+def _limited(cpu_seconds: float) -> Iterator[None]:
+    """Raises TooLong or MemoryError inside, between two steps of the interpreter."""
+    end = _used_seconds() + cpu_seconds
+
+    def check(*_: object) -> None:
+        if _used_seconds() >= end:
+            raise TooLong
+        if _resident_bytes() > MAX_MEMORY:
+            raise MemoryError
+
+    signal.signal(signal.SIGPROF, check)
+    try:
+        signal.setitimer(signal.ITIMER_PROF, CHECK_SECONDS, CHECK_SECONDS)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def carry_out(message: bytes, env: Environment, cpu_seconds: float) -> Outcome:
     """The outcome of an encoded task, whatever happens."""
     outcome: Outcome | None
     try:
-        signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
-        try:
+        with _limited(cpu_seconds):
             outcome = _run(records.decode_task(message), env)
-        finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
     except TooLong:
         limit = f"{cpu_seconds:g} s of CPU time"
         outcome = _failed(504, "Timeout", f"the request takes more than {limit}")
@@ -84,6 +102,11 @@ def carry_out(message: bytes, env: Environment, cpu_seconds: float) -> Outcome:
     if outcome is None:
         outcome = _failed(413, "RequestEntityTooLarge", "the request takes too much memory")
     return records.as_last(outcome) if _resident_bytes() > MAX_IDLE_MEMORY else outcome
+
+
+def _used_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 def _resident_bytes() -> int:

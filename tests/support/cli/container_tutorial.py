@@ -54,6 +54,13 @@ class TypedCommand:
         """What a builder, a starting platform, a failure in progress and a removal show differs."""
         return not any(each in self.command for each in _DIFFERING)
 
+    @property
+    def lines(self) -> list[str]:
+        """The screen, without what varies. The order of log lines of one second does: podman
+        has no finer times."""
+        lines = without_varying(self.screen)
+        return sorted(lines) if " logs " in self.command else lines
+
 
 def files(page: str) -> dict[str, str]:
     return dict(_FILE.findall(page))

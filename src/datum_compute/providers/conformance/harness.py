@@ -115,6 +115,8 @@ class Harness(ABC):
     @abstractmethod
     def logs(self) -> LogSource: ...
 
+    # A harness implements the following unless it declares that the capability is lacking.
+
     def commands(self) -> ExecSource:
         raise NotImplementedError
 

@@ -3,8 +3,8 @@
 The engine turns the request that starts a command into a connection to it. Without a terminal it
 frames the output as it does logs. The exit code is asked for afterwards.
 
-Both engines leave a command running whose connection is lost. One that reads its input finds the
-end of it; on a terminal a shell at its prompt is told so by Ctrl-D.
+Both engines leave a command running when its connection is lost. Its input ends then; on a
+terminal Ctrl-D is sent, which ends a shell that waits at its prompt.
 """
 
 from __future__ import annotations

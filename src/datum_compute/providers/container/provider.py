@@ -2,8 +2,8 @@
 
 What the engine has is the truth: the containers of an Instance are found by name and uid, also
 those that an earlier run of the platform made, and events only hurry the next look. The engine
-is asked for all containers of the cell every half minute; that finds what an event would have
-told, and containers whose Instance was deleted.
+is asked for all containers of the cell every half minute; that finds changes whose event was lost,
+and containers whose Instance was deleted.
 """
 
 from __future__ import annotations

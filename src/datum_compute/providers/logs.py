@@ -16,8 +16,13 @@ from datum_compute.providers.protocol import LogLine
 
 LONGEST_LINE = 256 * 1024
 """A longer line is cut into several."""
-RETRY_SECONDS = 1.0
-"""Until a reader that follows looks again for the container, or for what keeps its lines."""
+LOOK_SECONDS = 30.0
+"""Until a reader that follows looks again for containers, if no change is told before."""
+FIRST_RETRY_SECONDS = 1.0
+"""Until what keeps the lines is asked again after it did not answer; doubled each time, up to
+``LOOK_SECONDS``."""
+LAST_LINES_SECONDS = 1.0
+"""How long the lines of a removed Instance are still read."""
 
 
 class LinesAway(Exception):
@@ -42,17 +47,35 @@ class ContainerLines(Protocol):
         ...
 
 
+class _Follower:
+    """What one reader waits for: a change of the Instance, or its removal."""
+
+    def __init__(self) -> None:
+        self.removed = False
+        self.changed = asyncio.Event()
+
+    def tell(self) -> None:
+        """Wakes all who wait; who waits from now on waits for the next change."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
 class FollowableLogs:
     """The lines of Instances; see ``LogSource``."""
 
     def __init__(self, source: ContainerLines) -> None:
         self._source = source
-        self._removed: dict[str, asyncio.Event] = {}
-        """Set when an Instance is removed; only for those that are followed."""
+        self._followers: dict[str, set[_Follower]] = {}
+
+    def record_change(self, uid: str) -> None:
+        """The containers of an Instance may have changed: one was created, started or ended."""
+        for follower in self._followers.get(uid, ()):
+            follower.tell()
 
     def record_removal(self, uid: str) -> None:
-        if removed := self._removed.pop(uid, None):
-            removed.set()
+        for follower in self._followers.get(uid, ()):
+            follower.removed = True
+            follower.tell()
 
     async def lines(
         self, uid: str, *, tail: int | None, since: datetime | None, follow: bool
@@ -61,10 +84,11 @@ class FollowableLogs:
             for line in await self._past(uid, tail, since):
                 yield line
             return
-        removed = self._removed.setdefault(uid, asyncio.Event())
+        follower = _Follower()
+        self._followers.setdefault(uid, set()).add(follower)
         queue: asyncio.Queue[LogLine | None] = asyncio.Queue(maxsize=1000)
         reader = asyncio.get_running_loop().create_task(
-            self._follow(uid, tail, since, removed, queue), name=f"logs of {uid}"
+            self._follow(uid, tail, since, follower, queue), name=f"logs of {uid}"
         )
         try:
             while (found := await queue.get()) is not None:
@@ -72,6 +96,9 @@ class FollowableLogs:
         finally:
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
+            self._followers[uid].discard(follower)
+            if not self._followers[uid]:
+                del self._followers[uid]
 
     async def _past(self, uid: str, tail: int | None, since: datetime | None) -> list[LogLine]:
         """The lines of all its containers, by time."""
@@ -88,27 +115,27 @@ class FollowableLogs:
         uid: str,
         tail: int | None,
         since: datetime | None,
-        removed: asyncio.Event,
+        follower: _Follower,
         queue: asyncio.Queue[LogLine | None],
     ) -> None:
         """One reader for each container, for as long as the Instance is there."""
         readers: dict[str, asyncio.Task[None]] = {}
+        failed = 0
         try:
-            while not removed.is_set():
+            while not follower.removed:
+                changed = follower.changed
                 try:
                     for container in await self._source.containers(uid):
                         if container not in readers:
-                            work = self._follow_one(container, tail, since, queue)
+                            work = self._follow_one(container, tail, since, follower, queue)
                             readers[container] = asyncio.get_running_loop().create_task(work)
+                    failed = 0
                 except LinesAway:
-                    pass  # asked again below
-                try:
-                    await asyncio.wait_for(removed.wait(), RETRY_SECONDS)
-                except TimeoutError:
-                    continue
+                    failed += 1
+                await _wait(changed, failed)
             # What was written until the end is read to its end.
             if readers:
-                await asyncio.wait(readers.values(), timeout=RETRY_SECONDS)
+                await asyncio.wait(readers.values(), timeout=LAST_LINES_SECONDS)
         finally:
             for reader in readers.values():
                 reader.cancel()
@@ -120,18 +147,21 @@ class FollowableLogs:
         container: str,
         tail: int | None,
         since: datetime | None,
+        follower: _Follower,
         queue: asyncio.Queue[LogLine | None],
     ) -> None:
         """The stream ends whenever the container does; then it goes on where it ended."""
         last: datetime | None = None
-        repeated = 0
+        repeated = failed = 0
         while True:
+            changed = follower.changed
             skip, seen = repeated, 0
             try:
                 async with aclosing(
                     self._source.read(container, tail, last or since, follow=True)
                 ) as new:
                     async for line in new:
+                        failed = 0
                         # Reading anew begins with the lines of the last second.
                         if last is not None and seen < skip and line.at == last:
                             seen += 1
@@ -139,12 +169,20 @@ class FollowableLogs:
                         repeated = repeated + 1 if line.at == last else 1
                         last = line.at
                         await queue.put(line)
+                failed = 0
             except ContainerGone:
                 return
             except LinesAway:
-                pass
+                failed += 1
             tail = None if last is not None else tail
-            await asyncio.sleep(RETRY_SECONDS)
+            await _wait(changed, failed)
+
+
+async def _wait(changed: asyncio.Event, failed: int) -> None:
+    """Until a change is told, or it is time to look again."""
+    seconds = FIRST_RETRY_SECONDS * 2 ** min(failed - 1, 16) if failed else LOOK_SECONDS
+    with suppress(TimeoutError):
+        await asyncio.wait_for(changed.wait(), min(seconds, LOOK_SECONDS))
 
 
 class LineSplitter:

@@ -187,6 +187,7 @@ class ContainerProvider:
 
     async def ensure(self, target: InstanceTarget) -> InstanceReport:
         run = self._run(target)
+        self._logs.record_change(target.uid)
         try:
             return await self._ensure(target, run)
         except EngineUnreachable as error:

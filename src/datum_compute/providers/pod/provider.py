@@ -68,6 +68,7 @@ class PodProvider:
         return [provider_controller(self._cell, self, self._env, watches=[pods])]
 
     async def ensure(self, target: InstanceTarget) -> InstanceReport:
+        self._logs.record_change(target.uid)
         port = first_tcp_port(sandbox_of(target))
         cluster = self._cluster(target)
         metadata = target.instance.metadata

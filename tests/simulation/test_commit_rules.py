@@ -342,6 +342,15 @@ def test_a_hub_copy_may_be_deleted_early_where_its_cell_acknowledges_nothing() -
     assert world.breaks("was deleted while 0 were desired, and 1 reported")
 
 
+def test_a_hub_copy_may_be_deleted_once_its_cell_has_reported_zero_whatever_follows() -> None:
+    world = World()
+    reported = {**counts(0, 0), "desiredReplicas": 0}
+    world.commit(CELL, "workloaddeployments", deployment("cell-d", status=reported))
+    world.commit(HUB, "workloaddeployments", deployment("hub-d", count=0, status=reported))
+    drained(world, left=1)
+    assert world.broken == []
+
+
 def test_deleting_a_hub_copy_that_its_project_wants_breaks_a_rule() -> None:
     world = World()
     world.remove(HUB, "workloaddeployments", deployment("hub-d"))

@@ -137,8 +137,8 @@ class _Execution:
         self._hub = hub
         self._members = members
         self._max_delay = max_delay
-        self._attempts: dict[Request, int] = {}
-        """Of each Work: how often in a row its member was not ready."""
+        self._attempts: dict[Request, tuple[int, float]] = {}
+        """Of each Work: how often in a row its member was not ready, and when it is tried again."""
         self._applied: dict[Request, tuple[int, str]] = {}
         """Of each Work: its generation and the uid of the member's object when last applied."""
         self._propagated = kinds
@@ -170,7 +170,8 @@ class _Execution:
         if work.metadata.deleting:
             return await self._remove(hub, work, cluster, request)
         if cluster is None or not schedule.is_ready(cluster):
-            return self._retry(request)  # the last known status stays
+            wait = await self._reflect(hub, work, request)
+            return after(wait) if wait else self._retry(request)
         self._attempts.pop(request, None)
         manifest = next(iter(_manifests_of(work)), None)
         if manifest is None:
@@ -198,9 +199,31 @@ class _Execution:
 
     def _retry(self, request: Request) -> Result:
         """Try a Work whose member is not ready again, with growing delay."""
-        attempt = self._attempts.get(request, 0)
-        self._attempts[request] = attempt + 1
-        return after(min(self._max_delay, FIRST_RETRY_SECONDS * 2.0 ** min(attempt, 30)))
+        now = asyncio.get_running_loop().time()
+        attempt, due = self._attempts.get(request, (0, now))
+        if now >= due:
+            due = now + min(self._max_delay, FIRST_RETRY_SECONDS * 2.0 ** min(attempt, 30))
+            self._attempts[request] = (attempt + 1, due)
+        return after(due - now)
+
+    async def _reflect(self, hub: Cluster, work: Object, request: Request) -> float:
+        """Report the status of the member's object, as Karmada's informers bring it also from a
+        member that counts as not ready. Returns the seconds to wait, as ``_report``."""
+        manifest = next(iter(_manifests_of(work)), None)
+        member = self._members.get(names.cluster_of(work.namespace))
+        known = work.view(karmada.Work).status.conditions
+        applied = conditions.find(known, karmada.CONDITION_APPLIED)
+        if manifest is None or member is None or applied is None:
+            return 0.0
+        resource = self._kinds.get((manifest["apiVersion"], manifest["kind"]))
+        if resource is None:
+            return 0.0
+        metadata = manifest["metadata"]
+        current = member.cache(resource).get(metadata["name"], metadata.get("namespace", ""))
+        if current is None or not manifests.is_managed(current):
+            return 0.0
+        outcome = _Outcome(applied.status == conditions.TRUE, applied.message, current)
+        return await self._report(hub, work, request, manifest, outcome)
 
     def _forget(self, request: Request) -> None:
         self._status_writes.forget(request)

@@ -61,6 +61,24 @@ async def test_status_reaches_the_template_in_less_than_a_second_without_polling
         )
 
 
+async def test_status_is_brought_up_from_a_member_that_counts_as_not_ready() -> None:
+    async with propagated() as found:
+        await settle()
+        unhealthy = respond(HttpResponse(500, {}, b"not ready"))
+        found.links["dfw"].rules.append(Rule(unhealthy, ends_with("/readyz", "/healthz")))
+        await until_ready(found, "False", within=90)
+        await report(found, replicas=3)
+
+        await until(
+            found.hub,
+            WDS,
+            NAME,
+            NS,
+            lambda one: values(one.status).get("replicas") == 3,
+            within=1.0,
+        )
+
+
 async def test_the_work_holds_the_members_status_with_its_identity() -> None:
     async with propagated() as found:
         await report(found, replicas=3)

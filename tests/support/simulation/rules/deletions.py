@@ -40,10 +40,17 @@ class DeletionRules:
         default_factory=lambda: defaultdict(Timeline)
     )
     """By cell: whether it is ready, on the hub."""
+    _drained: set[str] = field(default_factory=set)
+    """Hub copies whose cell has reported that all Instances are stopped. One that a repeated
+    request creates afterwards holds nothing up: the cell deletes it."""
 
     def check(self, planes: CommittedPlanes, change: Change) -> Iterator[str]:
         if change.kind == "clusters" and change.new is not None:
             self._answers[change.name].set(change.time, is_true(change.new, "Ready"))
+        if change.kind == "workloaddeployments" and change.plane == "hub" and change.new:
+            asked, left, acknowledged = _drain_of(change.new)
+            if acknowledged and not left:
+                self._drained.add(change.obj["metadata"]["uid"])
         if planes.is_ending(change.plane, change.namespace):
             return
         if change.kind == "propagationpolicies" and change.is_end:
@@ -102,7 +109,7 @@ class DeletionRules:
         project, namespace = planes.project_of(change.plane, change.namespace)
         key = (project, change.kind, namespace, change.name)
         source = planes.find(*key)
-        if source is None or change.obj["metadata"]["uid"] in self.ordered:
+        if source is None or change.obj["metadata"]["uid"] in self.ordered | self._drained:
             return
         if not is_deleting(source):
             if planes.is_old(*key, than=UNDER_WAY):
@@ -113,10 +120,7 @@ class DeletionRules:
         ):
             return
         assert change.old is not None
-        reported = status_of(change.old)
-        left = reported.get("replicas", 0)
-        asked = change.old["spec"]["scaleSettings"].get("minReplicas")
-        acknowledged = not asked and reported.get("desiredReplicas") == 0
+        asked, left, acknowledged = _drain_of(change.old)
         if not acknowledged and planes.now - _deleted_at(source) > ACKNOWLEDGE_MILLISECONDS:
             return
         if left or asked:
@@ -141,6 +145,14 @@ class DeletionRules:
             key = ("hub", "workloaddeployments", change.namespace, each["metadata"]["name"])
             if names.policy_name(city) == change.name and planes.is_old(*key, than=UNDER_WAY):
                 yield f"{change} was deleted while it routes {each['metadata']['name']}"
+
+
+def _drain_of(copy: Values) -> tuple[int, int, bool]:
+    """How many are asked of the cell, how many it reports, and whether it knows that none is
+    desired."""
+    reported = status_of(copy)
+    asked = copy["spec"]["scaleSettings"].get("minReplicas") or 0
+    return asked, reported.get("replicas", 0), not asked and reported.get("desiredReplicas") == 0
 
 
 def _deleted_at(obj: Values) -> int:

@@ -43,6 +43,8 @@ class Reflector:
         self._cache = cache
         self._random = env.random("runtime.reflector")
         self._failures = 0
+        self._expired = 0
+        """How often in a row the server had no history since the revision."""
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -52,8 +54,10 @@ class Reflector:
                     await self._list()
                 await self._watch()
             except errors.Expired as error:
-                # Not a failure: the server keeps a limited history.
+                # The server keeps a limited history. It answers, so failures to reach it before
+                # count no more; that it expires again and again is waited for all the same.
                 self._cache.resource_version = ""
+                self._failures, self._expired = self._expired, self._expired + 1
                 await self._pause(CacheState.INTERRUPTED, error)
             except (errors.NotServed, errors.NotFound) as error:
                 self._cache.resource_version = ""
@@ -107,14 +111,14 @@ class Reflector:
             self._report(CacheState.CURRENT, "")
             try:
                 async for event in events:
-                    self._failures = 0
+                    self._failures = self._expired = 0
                     cache.apply(event)
             finally:
                 if loop.time() - opened >= QUICK_SECONDS:
-                    self._failures = 0  # however it ended, the server was reachable
+                    self._failures = self._expired = 0  # however it ended, the server was reachable
         if cache.resource_version == before and loop.time() - opened < QUICK_SECONDS:
             raise errors.Disconnected("the watch was ended as soon as it was opened")
-        self._failures = 0
+        self._failures = self._expired = 0
 
     async def _pause(self, state: CacheState, error: errors.ClientError) -> None:
         self._cache.refused = isinstance(error, errors.StatusError)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from datum_compute.api.meta import Object, ObjectList
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
+from datum_compute.runtime.backoff import RECONNECT
 from datum_compute.runtime.cache.cache import Cache, CacheState
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.runtime.blocks import engaged, eventually
@@ -73,6 +76,22 @@ async def test_an_expired_revision_causes_a_relist_that_keeps_the_cache() -> Non
         await eventually(lambda: _names(cache) == ["comes", "stays"], lambda: _names(cache))
 
         assert lost == ["goes"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_an_expired_revision_after_an_outage_is_not_one_more_failure(seed: int) -> None:
+    plane = FakePlane()
+    async with engaged(plane, SimulatedEnvironment(seed=seed)) as cluster:
+        cache = cluster.cache(WIDGETS)
+        await eventually(lambda: cache.state is CacheState.CURRENT, "a watch")
+        with plane.down():
+            await asyncio.sleep(600)
+            plane.put("comes")
+            plane.forget_history()
+        # Half a minute until it is tried again, and then at once.
+        await asyncio.sleep(RECONNECT.cap_seconds + 1)
+
+        assert _names(cache) == ["comes"]
 
 
 async def test_a_watch_resumes_from_the_last_revision_after_an_outage() -> None:

@@ -92,6 +92,7 @@ def found_in(root: Path) -> dict[Path, str]:
             path
             for folder in (CRDS, LOCAL_CRDS, MILO, roles.BASE)
             for path in sorted((root / folder).rglob("*.yaml"))
+            if path.parent != root / roles.MANAGER
         ),
         *(root / each for each in (API_REFERENCE, CLI_REFERENCE, RIGHTS_REFERENCE, CLI_TABLES)),
     ]

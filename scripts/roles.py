@@ -17,6 +17,8 @@ from datum_compute.assembly import rights
 from datum_compute.webhooks.workload import MUTATE_PATH, VALIDATE_PATH
 
 BASE = Path("deploy/base")
+MANAGER = BASE / "manager"
+"""Written by hand: the Deployment."""
 LOCAL = "local"
 """Stand-ins run in the local platform only, so their roles lie apart."""
 NAMESPACE = "compute-system"
@@ -25,7 +27,9 @@ PROVIDER_ACCOUNT = "compute-provider"
 CELLS = "compute-cells"
 """The group of the users ``compute-cell-<cell>``: a binding need not know the cells."""
 WEBHOOK_SERVICE = "compute-webhooks"
+"""Of the component ``webhook-server``."""
 RBAC = "rbac.authorization.k8s.io"
+POD_SECURITY = "pod-security.kubernetes.io"
 
 Manifest = dict[str, Any]
 
@@ -45,7 +49,6 @@ def manifests() -> dict[Path, list[Manifest]]:
                 )
     for plane in (planes.PROJECT.name, "single"):
         found[BASE / plane / "webhooks.yaml"] = webhooks()
-    found[BASE / "host/webhook-service.yaml"] = [_service()]
     return found | _kustomizations(found)
 
 
@@ -120,24 +123,14 @@ def _election() -> list[Manifest]:
 
 
 def _namespace() -> Manifest:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    levels = {f"{POD_SECURITY}/{mode}": "restricted" for mode in ("enforce", "warn")}
+    metadata = {"name": NAMESPACE, "labels": levels}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
 def _account(name: str) -> Manifest:
     metadata = {"name": name, "namespace": NAMESPACE}
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
-
-
-def _service() -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": WEBHOOK_SERVICE, "namespace": NAMESPACE},
-        "spec": {
-            "selector": {"app.kubernetes.io/name": ACCOUNT},
-            "ports": [{"name": "webhooks", "port": 443, "targetPort": 9443}],
-        },
-    }
 
 
 def webhooks() -> list[Manifest]:

@@ -8,7 +8,7 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import uvloop
 
@@ -20,11 +20,14 @@ MAX_FILES = 65_536
 """Files a process asks for, each connection being one. A guess, far above what is used."""
 
 
-def run(main: Coroutine[Any, Any, None]) -> None:
+Result = TypeVar("Result")
+
+
+def run(main: Coroutine[Any, Any, Result]) -> Result:
     gc.set_threshold(*GC_THRESHOLDS)
     raise_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main)
+        return runner.run(main)
 
 
 def raise_file_limit() -> None:

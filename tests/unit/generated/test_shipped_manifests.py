@@ -64,7 +64,7 @@ def test_lesson_33_shipped_files_are_objects_with_a_kind_and_a_name() -> None:
         for document in _documents(path):
             assert document["apiVersion"], path
             assert document["kind"], path
-            if document["kind"] not in (KIND, "Kustomization"):
+            if document["kind"] not in (KIND, "Kustomization", "Component"):
                 assert document["metadata"]["name"], path
 
 

@@ -50,14 +50,3 @@ def test_a_webhook_is_registered_for_every_write_of_a_workload(folder: str) -> N
         assert webhook["failurePolicy"] == "Fail"
         assert webhook["sideEffects"] == "None"
         assert webhook["admissionReviewVersions"] == ["v1"]
-
-
-def test_the_service_of_the_webhooks_is_shipped() -> None:
-    [service] = [each for _, each in documents("host") if each["kind"] == "Service"]
-    for webhook in registered("project").values():
-        asked = webhook["clientConfig"]["service"]
-        assert (asked["name"], asked["namespace"]) == (
-            service["metadata"]["name"],
-            service["metadata"]["namespace"],
-        )
-        assert asked["port"] == service["spec"]["ports"][0]["port"]

@@ -1,4 +1,4 @@
-"""The certificates of a local server: its own authority, and one for loopback.
+"""The certificates of a server: its own authority, and one for its names, by default loopback.
 
 Made once and kept beside the state, readable by the owner only. A server certificate that
 is about to expire is replaced; the authority stays, so clients still trust it.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,6 +24,7 @@ from datum_compute.env import Environment
 AUTHORITY_VALIDITY = timedelta(days=3650)
 SERVER_VALIDITY = timedelta(days=365)
 RENEW_BEFORE = timedelta(days=30)
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _BACKDATED = timedelta(hours=1)
 """Validity starts this long ago, for clients whose clocks are behind."""
 
@@ -34,14 +36,17 @@ class Certificates:
     key: Path
 
 
-def ensure_certificates(directory: Path, env: Environment) -> Certificates:
+def ensure_certificates(
+    directory: Path, env: Environment, hosts: Sequence[str] = LOOPBACK
+) -> Certificates:
     """The certificates in ``directory``, created and renewed where needed."""
     now = env.now()
     authority, authority_key = _authority(directory, now)
     certificate = directory / "server.crt"
     key = directory / "server.key"
-    if not _is_good(certificate, key, authority, now):
-        _make_server(certificate, key, authority, authority_key, now)
+    names = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    if not _is_good(certificate, key, authority, names, now):
+        _make_server(certificate, key, authority, authority_key, names, now)
     pem = authority.public_bytes(serialization.Encoding.PEM)
     return Certificates(pem, certificate, key)
 
@@ -63,16 +68,32 @@ def _authority(
         .add_extension(_usage(authority=True), critical=True)
         .sign(key, hashes.SHA256())
     )
-    _write(key_path, _key_pem(key))
-    _write(certificate_path, certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(key_path, _key_pem(key))
+    write_private(certificate_path, certificate.public_bytes(serialization.Encoding.PEM))
     return certificate, key
 
 
-def _is_good(path: Path, key: Path, authority: x509.Certificate, now: datetime) -> bool:
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _is_good(
+    path: Path,
+    key: Path,
+    authority: x509.Certificate,
+    names: x509.SubjectAlternativeName,
+    now: datetime,
+) -> bool:
     if not path.exists() or not key.exists():
         return False
     certificate = x509.load_pem_x509_certificate(path.read_bytes())
     if certificate.issuer != authority.subject:
+        return False
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    if found.value != names:
         return False
     try:
         certificate.verify_directly_issued_by(authority)
@@ -86,30 +107,25 @@ def _make_server(
     key_path: Path,
     authority: x509.Certificate,
     authority_key: ec.EllipticCurvePrivateKey,
+    names: x509.SubjectAlternativeName,
     now: datetime,
 ) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "datum-compute apiserver")])
-    addresses = [ipaddress.ip_address(one) for one in ("127.0.0.1", "::1")]
     certificate = (
         _builder(name, authority.subject, key.public_key(), now, SERVER_VALIDITY)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.SubjectAlternativeName(
-                [x509.DNSName("localhost"), *map(x509.IPAddress, addresses)]
-            ),
-            critical=False,
-        )
+        .add_extension(names, critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()),
             critical=False,
         )
         .sign(authority_key, hashes.SHA256())
     )
-    _write(key_path, _key_pem(key))
-    _write(path, certificate.public_bytes(serialization.Encoding.PEM))
+    write_private(key_path, _key_pem(key))
+    write_private(path, certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _builder(
@@ -153,7 +169,7 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def _write(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes) -> None:
     """Atomically, and at no moment readable by other users."""
     draft = path.with_name(path.name + ".new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from datum_compute.assembly import event_loop
 from datum_compute.assembly.logs import log_to_stderr
@@ -21,8 +22,18 @@ from datum_compute.assembly.manager.admission import Webhooks, build_webhooks
 from datum_compute.assembly.manager.endpoints import health_app, metrics_app
 from datum_compute.assembly.manager.groups import build_manager
 from datum_compute.assembly.manager.http_server import ServingError, serve
-from datum_compute.assembly.manager.plane_clients import PlaneClients, check_kubeconfigs
+from datum_compute.assembly.manager.installation_check import check_installation, render
+from datum_compute.assembly.manager.plane_clients import (
+    USER_AGENT,
+    PlaneClients,
+    check_kubeconfigs,
+    own_connection,
+)
+from datum_compute.assembly.manager.plane_findings import Verdict
 from datum_compute.assembly.manager.settings import ManagerSettings, SettingsError, parse
+from datum_compute.assembly.manager.webhook_certificate import ensure_webhook_certificate
+from datum_compute.client import connect
+from datum_compute.client.errors import ClientError
 from datum_compute.client.kubeconfig import KubeconfigError
 from datum_compute.env import Environment, SystemEnvironment
 from datum_compute.log import get_logger
@@ -45,7 +56,12 @@ def main(argv: Sequence[str], env: Environment) -> int:
         settings = parse(argv, env)
         check_kubeconfigs(env, settings)
         log_to_stderr(form=settings.log_format)
-        event_loop.run(_run(env, settings))
+        if settings.check:
+            return event_loop.run(_check(env, settings))
+        if settings.webhook_certificate:
+            event_loop.run(_issue(env, settings))
+        else:
+            event_loop.run(_run(env, settings))
     except (SettingsError, KubeconfigError, ServingError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
@@ -75,6 +91,29 @@ async def _run(env: Environment, settings: ManagerSettings) -> None:
     finally:
         await planes.close()
     logger.info("stopped")
+
+
+async def _check(env: Environment, settings: ManagerSettings) -> int:
+    planes = PlaneClients(env, settings, MetricsRegistry())
+    try:
+        found = await check_installation(env, settings, planes)
+    finally:
+        await planes.close()
+    print(render(found, settings), end="")
+    return 1 if any(each.verdict is Verdict.MISSING for each in found) else 0
+
+
+async def _issue(env: Environment, settings: ManagerSettings) -> None:
+    connection = own_connection(env, settings)
+    client = connect.client_for(connection, cluster="own cluster", user_agent=USER_AGENT)
+    try:
+        await ensure_webhook_certificate(
+            client, connection.namespace, Path(settings.webhook_certificate), env
+        )
+    except (ClientError, OSError) as error:
+        raise ServingError(f"webhooks: cannot issue the certificate: {error}") from error
+    finally:
+        await client.close()
 
 
 def _stop_signal() -> asyncio.Event:

@@ -61,7 +61,11 @@ class PlaneClients:
 
     def own(self, *, fenced: bool = True) -> Client:
         return self._client(
-            self._own_connection(), SINGLE, self._own_name(), self._own_role(), fenced=fenced
+            own_connection(self._env, self._settings),
+            SINGLE,
+            self._own_name(),
+            self.own_role(),
+            fenced=fenced,
         )
 
     def lease(self) -> Client:
@@ -71,23 +75,33 @@ class PlaneClients:
 
     def hub(self) -> Client:
         settings = self._settings
-        path = settings.federation_kubeconfig
-        connection = kubeconfig.load(path, settings.federation_context, env=self._env)
-        return self._client(
-            connection, HUB, f"{settings.federation_source} {path}", plane_check.HUB
+        where = f"{settings.federation_source} {settings.federation_kubeconfig}"
+        return self._client(self.hub_connection(), HUB, where, plane_check.HUB)
+
+    def hub_connection(self) -> Connection:
+        settings = self._settings
+        return kubeconfig.load(
+            settings.federation_kubeconfig, settings.federation_context, env=self._env
         )
 
     def core(self) -> Client:
         """The cluster of the Project objects, which are only read."""
         path = self._settings.discovery.discovery_kubeconfig_path
-        return self._client(self._connection(path), "core", path, None)
+        return self._client(self.connection(path), "core", path, None)
 
     def project(self, name: str, path: str, *, fenced: bool = True) -> Client:
         """A project's plane below the server of this kubeconfig."""
-        connection = self._connection(path)._replace(prefix=PROJECT.path.format(name))
+        connection = self.project_connection(name, path)
         role = plane_check.PROJECT if self._settings.management else plane_check.CLAIMS
         where = f"project {name} of {path or self._own_name()}"
         return self._client(connection, name, where, role, fenced=fenced, lasting=False)
+
+    def project_connection(self, name: str, path: str) -> Connection:
+        return self.connection(path)._replace(prefix=PROJECT.path.format(name))
+
+    def reader(self, connection: Connection, cluster: str) -> Client:
+        """A client for reads and reviews, which pass neither fence nor check."""
+        return self._client(connection, cluster, "", None, fenced=False)
 
     async def verify(self) -> None:
         """Check the planes that are known from the start, until each has passed.
@@ -119,19 +133,18 @@ class PlaneClients:
         path = self._settings.kubeconfig
         return f"--kubeconfig {path}" if path else "the manager's own cluster"
 
-    def _own_role(self) -> PlaneRole | None:
+    def own_role(self) -> PlaneRole | None:
         """None where the own cluster holds nothing but the Lease."""
         settings = self._settings
         if settings.cell:
             return plane_check.SINGLE_CLUSTER if settings.management else plane_check.CELL
         return plane_check.PROJECT if settings.discovery.mode == "single" else None
 
-    def _own_connection(self) -> Connection:
-        path = self._settings.kubeconfig
-        return kubeconfig.load(path, env=self._env) if path else kubeconfig.in_cluster(self._env)
-
-    def _connection(self, path: str) -> Connection:
-        return kubeconfig.load(path, env=self._env) if path else self._own_connection()
+    def connection(self, path: str) -> Connection:
+        """By the kubeconfig of this path, else to the manager's own cluster."""
+        if path:
+            return kubeconfig.load(path, env=self._env)
+        return own_connection(self._env, self._settings)
 
     def _client(
         self,
@@ -175,6 +188,12 @@ class PlaneClients:
     async def close(self) -> None:
         for client in self._clients:
             await client.close()
+
+
+def own_connection(env: Environment, settings: ManagerSettings) -> Connection:
+    """To the manager's own cluster."""
+    path = settings.kubeconfig
+    return kubeconfig.load(path, env=env) if path else kubeconfig.in_cluster(env)
 
 
 def check_kubeconfigs(env: Environment, settings: ManagerSettings) -> None:

@@ -83,6 +83,10 @@ class ManagerSettings:
     webhooks: BindAddress | None = None
     webhooks_tls: TlsFiles | None = None
     log_format: LogFormat = "text"
+    check: bool = False
+    """Report what the planes lack, and end."""
+    webhook_certificate: str = ""
+    """A directory: issue the webhooks' certificate there, and end."""
     discovery: Discovery = field(default_factory=Discovery)
     source: str = ""
     """The prefix of errors about a field of the file; empty without a file."""
@@ -160,6 +164,8 @@ def parse(argv: Sequence[str], env: Environment | None = None) -> ManagerSetting
         webhooks=_webhook_address(webhooks, where),
         webhooks_tls=_webhook_tls(webhooks, where),
         log_format=args.log_format,
+        check=args.check,
+        webhook_certificate=args.issue_webhook_certificate,
         discovery=config.discovery,
         source=where,
     )
@@ -208,6 +214,13 @@ def _parser() -> argparse.ArgumentParser:
         help='address of /healthz and /readyz; "0" turns them off (default: :8081)',
     )
     add("--log-format", default="text", choices=["text", "json"], help="the form of log lines")
+    add("--check", **_FLAG, help="report what the planes lack for these settings, and end")
+    add(
+        "--issue-webhook-certificate",
+        default="",
+        metavar="DIR",
+        help="issue the webhooks' certificate into this directory, and end",
+    )
     return parser
 
 
@@ -308,6 +321,8 @@ def _tls_files(tls: TlsSettings, field_name: str, fix: str) -> TlsFiles:
 
 
 def _check(settings: ManagerSettings, where: str) -> None:
+    if settings.webhook_certificate:
+        return  # no controller runs
     if not settings.management and not settings.cell:
         raise SettingsError(
             "no controllers are enabled, so the manager would do nothing: give"

@@ -7,8 +7,11 @@ one is logged and shown in a metric.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
 from datum_compute.log import get_logger
 from datum_compute.runtime.cache.cache import Cache
 from datum_compute.runtime.cluster import Cluster
@@ -50,11 +53,17 @@ class InterpreterCheck:
 
 
 def has_status_aggregation(hub: Cluster) -> bool:
-    for each in _customizations(hub).list():
+    found = deployment_scripts(_customizations(hub).list())
+    return found is not None and found.status_aggregation is not None
+
+
+def deployment_scripts(customizations: Iterable[Object]) -> karmada.Customizations | None:
+    """The scripts for deployments; None where there are none."""
+    for each in customizations:
         spec = each.view(karmada.InterpreterCustomization).spec
         if (spec.target.api_version, spec.target.kind) == DEPLOYMENT:
-            return spec.customizations.status_aggregation is not None
-    return False
+            return spec.customizations
+    return None
 
 
 def _customizations(hub: Cluster) -> Cache:

@@ -81,7 +81,7 @@ async def test_a_reader_waits_for_changes_and_asks_seldom(
     reader.task.cancel()
 
 
-async def test_a_restarted_container_is_read_on_at_once_when_the_change_is_told(
+async def test_a_restarted_container_is_read_on_at_once_when_the_change_is_reported(
     engine: _Engine, logs: FollowableLogs
 ) -> None:
     engine.write("web", "one")
@@ -94,7 +94,7 @@ async def test_a_restarted_container_is_read_on_at_once_when_the_change_is_told(
     reader.task.cancel()
 
 
-async def test_a_new_container_is_found_at_once_when_the_change_is_told(
+async def test_a_new_container_is_found_at_once_when_the_change_is_reported(
     engine: _Engine, logs: FollowableLogs
 ) -> None:
     reader = _Reader(logs)

@@ -48,8 +48,8 @@ class DeletionRules:
         if change.kind == "clusters" and change.new is not None:
             self._answers[change.name].set(change.time, is_true(change.new, "Ready"))
         if change.kind == "workloaddeployments" and change.plane == "hub" and change.new:
-            _, left, acknowledged = _drain_of(change.new)
-            if acknowledged and not left:
+            _, reported, acknowledged = _drain_of(change.new)
+            if acknowledged and not reported:
                 self._drained.add(change.obj["metadata"]["uid"])
         if planes.is_ending(change.plane, change.namespace):
             return

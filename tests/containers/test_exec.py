@@ -171,3 +171,7 @@ def test_a_session_ends_with_its_instance_and_with_the_platform(person: Person) 
     assert terminal.ends() != 0
     assert terminal.was_restored
     person.starts()
+    wait_until(
+        lambda: all(each["status"] == "Available" for each in person.instances()),
+        "its instances do not start again",
+    )

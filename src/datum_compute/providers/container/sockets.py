@@ -50,14 +50,15 @@ events_logger = "file"
 
 
 def candidates(env: Environment, engine: str) -> list[str]:
-    """The sockets on which this engine may answer, in the order they are tried."""
+    """The sockets on which this engine may answer, in the order they are tried. Where
+    ``DOCKER_HOST`` names one, docker is looked for there alone, as by its own command line."""
     given = env.variable("DOCKER_HOST") or ""
     found = [given.removeprefix("unix://")] if given.startswith("unix://") else []
     if engine == PODMAN:
         if runtime := env.variable("XDG_RUNTIME_DIR"):
             found.append(f"{runtime}/podman/podman.sock")
         found += ["/run/podman/podman.sock", own_socket(env)]
-    else:
+    elif not found:
         found.append("/var/run/docker.sock")
     return list(dict.fromkeys(found))
 

@@ -214,9 +214,10 @@ def build_deployment_spec(
     workload_spec: bytes,
     wanted: WantedDeployment,
     existing_spec: bytes = b"",
+    data_hash: str = "",
 ) -> dict[str, Any]:
     """The spec of a wanted deployment: template and scale settings verbatim, so that unknown
-    fields reach the cell too."""
+    fields reach the cell too. ``data_hash`` is added to the annotations of the template."""
     workload = json.loads(bytes(workload_spec))
     scale = next(
         placement.get("scaleSettings", {})
@@ -227,10 +228,12 @@ def build_deployment_spec(
     existing = _object(json.loads(bytes(existing_spec))) if existing_spec else {}
     wanted_restart = _restarted_at(template)
     restart = later_restart(wanted_restart, _restarted_at(_object(existing.get("template"))))
-    if restart != wanted_restart:
+    added = {compute.ANNOTATION_RESTARTED_AT: restart} if restart != wanted_restart else {}
+    if data_hash:
+        added[compute.ANNOTATION_DATA_HASH] = data_hash
+    if added:
         metadata = template.get("metadata") or {}
-        annotations = metadata.get("annotations") or {}
-        annotations = {**annotations, compute.ANNOTATION_RESTARTED_AT: restart}
+        annotations = {**(metadata.get("annotations") or {}), **added}
         template = {**template, "metadata": {**metadata, "annotations": annotations}}
     return {
         "workloadRef": {"name": workload_name, "uid": workload_uid},

@@ -12,11 +12,14 @@ import base64
 import binascii
 import json
 from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from types import MappingProxyType
 from typing import NamedTuple
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import FALSE, TRUE, ConditionState
+from datum_compute.api.conditions import FALSE, TRUE, Condition, ConditionState
 
 CONFIG_MAP, SECRET = "ConfigMap", "Secret"
 KINDS = (CONFIG_MAP, SECRET)
@@ -25,6 +28,10 @@ LARGEST_SOURCE = 256 * 1024
 """Bytes of keys and values of one object that are delivered."""
 LARGEST_DELIVERY = 1024 * 1024
 """Bytes of all objects that one deployment names."""
+
+CONTACT_SECONDS = 60.0
+"""How long a cell answers before what it missed has arrived. A guess: Karmada tries again within
+seconds."""
 
 ERRORS = (
     compute.REASON_SOURCE_UNAUTHORIZED,
@@ -57,6 +64,10 @@ class KeyReference(NamedTuple):
     """Where the data goes: a variable, a volume, the pull of images."""
 
 
+IMAGE_PULLS = "image pulls"
+"""The use of a Secret with the credential of a registry."""
+
+
 def key_references(spec: compute.InstanceSpec) -> Iterator[KeyReference]:
     """Every mention of a ConfigMap or Secret, in the order of the spec."""
     for volume in spec.volumes:
@@ -73,7 +84,7 @@ def key_references(spec: compute.InstanceSpec) -> Iterator[KeyReference]:
     for container in sandbox.containers:
         yield from _of_container(container)
     for pull_secret in sandbox.image_pull_secrets:
-        yield KeyReference(Reference(SECRET, pull_secret.name), "", "image pulls")
+        yield KeyReference(Reference(SECRET, pull_secret.name), "", IMAGE_PULLS)
 
 
 def _of_container(container: compute.Container) -> Iterator[KeyReference]:
@@ -130,6 +141,7 @@ class SourceFact:
     error: str = ""
     """A reason of :data:`ERRORS`; empty where it was read."""
     message: str = ""
+    content_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +161,8 @@ class Delivery:
     """Entries that the cell is to have. The companion of any other is not kept for this
     deployment."""
     error: DataError | None
+    hashes: Mapping[str, str] = field(default_factory=dict)
+    """Of the content that the companion of each expected entry has."""
 
 
 def decide_delivery(
@@ -157,10 +171,12 @@ def decide_delivery(
     *,
     kept: Iterable[str] = (),
     has_old: bool = False,
+    delivered: Mapping[str, str] = MappingProxyType({}),
 ) -> Delivery:
     """What a deployment's cell gets. ``kept`` are the entries whose companions it uses now: they
     stay while ``has_old``, since an Instance of an older template that restarts needs them. The
-    companion of a source that is deleted, too large or not readable stays too, as it was."""
+    companion of a source that is deleted, too large or not readable stays too, as it was.
+    ``delivered`` are the hashes of the last delivery."""
     copied, expected, errors = [], [], []
     total = 0
     for reference in references:
@@ -183,8 +199,80 @@ def decide_delivery(
     reason = next((each for each in ERRORS if each in {error.reason for error in errors}), "")
     message = "; ".join(error.message for error in errors)
     return Delivery(
-        tuple(copied), tuple(sorted(expected)), DataError(reason, message) if errors else None
+        tuple(copied),
+        tuple(sorted(expected)),
+        DataError(reason, message) if errors else None,
+        {
+            entry: found
+            for entry in sorted(expected)
+            if (found := facts[entry].content_hash if entry in copied else delivered.get(entry))
+        },
     )
+
+
+def hash_content(uid: str, content: Mapping[str, object]) -> str:
+    """A hash of the content of the source with this uid, which only those know who may read it:
+    others cannot try values until one fits."""
+    return _hash([uid, content])
+
+
+def decide_data_hash(references: Iterable[Reference], delivered: Mapping[str, str] | None) -> str:
+    """The hash of what was delivered for a template; empty before all of it was. What its source
+    lacks now counts as it was delivered last, so that nothing rolls into a wait."""
+    references = tuple(references)
+    if delivered is None or any(
+        each.entry not in delivered for each in references if not each.optional
+    ):
+        return ""
+    return _hash(
+        {each.entry: delivered[each.entry] for each in references if each.entry in delivered}
+    )
+
+
+class DataRoll(NamedTuple):
+    hash: str
+    """What the template carries."""
+    delay: float | None = None
+    """Seconds until another hash may be due."""
+
+
+def decide_data_roll(
+    references: Iterable[Reference],
+    delivered: Mapping[str, str] | None,
+    *,
+    current: str,
+    reachable: Condition | None,
+    now: datetime,
+) -> DataRoll:
+    """The hash of a template, whose present one is ``current``. Another one waits until the cell
+    has answered for :data:`CONTACT_SECONDS`: after a disconnection the deployment may arrive there
+    before the data, and what it starts would have the old one."""
+    wanted = decide_data_hash(references, delivered)
+    if not current or not wanted or wanted == current or reachable is None:
+        return DataRoll(wanted)
+    if reachable.status != TRUE:
+        return DataRoll(current)
+    left = CONTACT_SECONDS - (now - reachable.last_transition_time).total_seconds()
+    return DataRoll(current, left) if left > 0 else DataRoll(wanted)
+
+
+def _hash(value: object) -> str:
+    return sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def hashes_to_text(hashes: Mapping[str, str]) -> str:
+    return json.dumps(hashes, sort_keys=True, separators=(",", ":"))
+
+
+def parse_hashes(text: str | None) -> dict[str, str] | None:
+    """The hashes of the last delivery; None where the text is not such an object."""
+    try:
+        found = json.loads(text) if text else None
+    except ValueError:
+        return None
+    if not isinstance(found, dict):
+        return None
+    return {entry: each for entry, each in found.items() if isinstance(each, str)}
 
 
 def _size_error(reference: Reference, size: int, total: int) -> DataError | None:
@@ -236,17 +324,26 @@ def decide_data_condition(
     references: Iterable[Reference],
     annotations: Mapping[str, str],
     present: Container[str],
+    template: Mapping[str, str] = MappingProxyType({}),
 ) -> ConditionState | None:
     """Whether the cell has what a template names; None where it names nothing. ``annotations``
-    are those of its deployment, and ``present`` the entries that the cell has."""
+    are those of its deployment, ``template`` its own, and ``present`` the entries that the cell
+    has. A template that rolls on changes is not complete without its hash: what started would be
+    replaced when it has one."""
     references = tuple(references)
     if not references:
         return None
     if error := _parse_error(annotations.get(compute.ANNOTATION_REFERENCED_DATA_ERROR)):
         return _not_ready(error.reason, error.message)
     expected = parse_entries(annotations.get(compute.ANNOTATION_EXPECTED_REFERENCED_DATA))
-    if expected is None or any(
-        each.entry not in expected for each in references if not each.optional
+    hash_is_due = (
+        template.get(compute.ANNOTATION_ROLL_ON_CONFIG_CHANGE) == "true"
+        and compute.ANNOTATION_DATA_HASH not in template
+    )
+    if (
+        expected is None
+        or hash_is_due
+        or any(each.entry not in expected for each in references if not each.optional)
     ):
         # Also where the list is of an older template.
         listed = ", ".join(map(str, references))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -11,17 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.conditions import Condition
 from datum_compute.decisions.references import (
+    CONFIG_MAP,
     ERRORS,
     LARGEST_DELIVERY,
     LARGEST_SOURCE,
+    SECRET,
+    DataRoll,
     Reference,
     SourceFact,
     decide_data_condition,
+    decide_data_roll,
     decide_delivery,
     describe_missing_keys,
     entries_to_text,
+    hash_content,
+    hashes_to_text,
     parse_entries,
+    parse_hashes,
     references_of,
     size_of,
 )
@@ -235,3 +244,67 @@ def test_a_list_of_entries_is_read_as_it_was_written(entries: set[str]) -> None:
 
 def test_the_size_of_data_counts_keys_and_decoded_values() -> None:
     assert size_of({"key": "ä"}, {"b": "aGVsbG8="}) == 3 + 2 + 1 + 5
+
+
+def roll(
+    delivered: dict[str, str] | None, *, current: str = "", status: str = "True", age: float = 3600
+) -> DataRoll:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    reachable = Condition(
+        type=compute.CONDITION_CELL_REACHABLE,
+        status=status,
+        last_transition_time=now - timedelta(seconds=age),
+    )
+    references = (Reference(SECRET, "keys"), Reference(CONFIG_MAP, "extra", optional=True))
+    return decide_data_roll(references, delivered, current=current, reachable=reachable, now=now)
+
+
+def test_a_template_has_no_hash_before_all_it_needs_was_delivered() -> None:
+    assert roll(None) == roll({}) == roll({"ConfigMap/extra": "a"}) == DataRoll("")
+    assert roll({"Secret/keys": "a"}).hash
+
+
+def test_the_hash_of_a_template_changes_with_what_it_names_and_with_nothing_else() -> None:
+    first = roll({"Secret/keys": "a"})
+    assert roll({"Secret/keys": "a", "Secret/of-an-older-template": "b"}) == first
+    assert roll({"Secret/keys": "b"}) != first
+    assert roll({"Secret/keys": "a", "ConfigMap/extra": "c"}) != first
+
+
+def test_a_new_hash_waits_until_the_cell_has_answered_for_a_while() -> None:
+    new = {"Secret/keys": "b"}
+    assert roll(new, current="old", status="False") == DataRoll("old")
+    assert roll(new, current="old", age=20) == DataRoll("old", 40.0)
+    assert roll(new, current="old") == roll(new)
+    assert roll(new, age=20) == roll(new), "the first one does not wait"
+
+
+def test_the_content_hash_depends_on_the_source_and_its_content() -> None:
+    content = {"data": {"a": "1"}}
+    assert hash_content("uid", content) == hash_content("uid", dict(content))
+    assert hash_content("uid", content) != hash_content("other", content)
+    assert hash_content("uid", content) != hash_content("uid", {"data": {"a": "2"}})
+
+
+def test_what_cannot_be_delivered_counts_as_it_was_delivered_last() -> None:
+    reference = Reference(SECRET, "keys")
+    gone = SourceFact(0, compute.REASON_SOURCE_NOT_FOUND, "not found")
+    facts = {"Secret/keys": gone}
+    found = decide_delivery([reference], facts, delivered={"Secret/keys": "a", "Secret/x": "b"})
+    assert found.hashes == {"Secret/keys": "a"}
+    assert parse_hashes(hashes_to_text(found.hashes)) == found.hashes
+    assert parse_hashes("[") is parse_hashes("[]") is parse_hashes(None) is None
+
+
+def test_a_template_that_rolls_on_changes_waits_for_its_hash() -> None:
+    reference = (Reference(SECRET, "keys"),)
+    annotations = {EXPECTED: '["Secret/keys"]'}
+    opted = {compute.ANNOTATION_ROLL_ON_CONFIG_CHANGE: "true"}
+    for template, reason in (
+        ({}, compute.REASON_DATA_READY),
+        (opted, compute.REASON_RESOLVING),
+        ({**opted, compute.ANNOTATION_DATA_HASH: "a"}, compute.REASON_DATA_READY),
+    ):
+        found = decide_data_condition(reference, annotations, {"Secret/keys"}, template)
+        assert found is not None
+        assert found.reason == reason

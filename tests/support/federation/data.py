@@ -29,10 +29,14 @@ def named(
     optional: str = "",
     minimum: int = 1,
     cities: tuple[str, ...] = ("DFW", "LHR"),
+    rolls: bool = False,
 ) -> dict[str, Any]:
     """A workload with files from a ConfigMap and a variable from a Secret; an empty name leaves
-    the reference out."""
+    the reference out. ``rolls``: its Instances are replaced when one of them changes."""
     body = workload(image, minimum)
+    if rolls:
+        annotations = {compute.ANNOTATION_ROLL_ON_CONFIG_CHANGE: "true"}
+        body["spec"]["template"]["metadata"] = {"annotations": annotations}
     body["metadata"]["name"] = name
     [placement] = body["spec"]["placements"]
     placement["cityCodes"] = list(cities)

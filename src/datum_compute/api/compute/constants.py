@@ -61,6 +61,13 @@ JSON list of ``Kind/name``."""
 ANNOTATION_REFERENCED_DATA_ERROR = "compute.datumapis.com/referenced-data-error"
 """On a deployment: why data that its template names is not delivered, as JSON with ``reason`` and
 ``message``."""
+ANNOTATION_DELIVERED_DATA = "compute.datumapis.com/delivered-data"
+"""On a deployment: what was delivered for it last, as a JSON object of ``Kind/name`` and a hash of
+the content. The hash is keyed with the uid of the source, so that no value can be guessed by it."""
+ANNOTATION_DATA_HASH = "compute.datumapis.com/data-hash"
+"""On the template of a deployment that rolls on changes: a hash of what was delivered for it."""
+ANNOTATION_ROLL_ON_CONFIG_CHANGE = "compute.datumapis.com/roll-on-config-change"
+"""On a template: ``true`` rolls every Instance when data that the template names changes."""
 ANNOTATION_REFERENCED_BY = "compute.datumapis.com/referenced-by"
 """On a companion: the project's deployments that use it, as a JSON list of ``namespace/name``."""
 ANNOTATION_INSTANCE_UID = "compute.datumapis.com/instance-uid"

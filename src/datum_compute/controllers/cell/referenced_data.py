@@ -9,7 +9,7 @@ the provider says what is missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -77,9 +77,11 @@ class CellData:
         deployment: Object,
         references: tuple[Reference, ...],
         current: conditions.Conditions,
+        template: Mapping[str, str],
     ) -> ConditionState | None:
         """``ReferencedDataReady`` of what names these; None where there are none. ``current`` are
-        the present conditions: they stay while the hub does not answer."""
+        the present conditions: they stay while the hub does not answer. ``template`` are the
+        annotations of the template."""
         if not references or not self.is_federated:
             return None
         present: set[str] = set()
@@ -92,7 +94,7 @@ class CellData:
                 present.add(each.entry)
         annotations = deployment.metadata.annotations
         assumed = present | {each.entry for each in unknown}
-        decided = decide_data_condition(references, annotations, assumed)
+        decided = decide_data_condition(references, annotations, assumed, template)
         if not unknown or decided is None or decided.status != conditions.TRUE:
             return decided
         known = conditions.find(current, compute.CONDITION_REFERENCED_DATA_READY)

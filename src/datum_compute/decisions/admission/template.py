@@ -58,9 +58,13 @@ def _validate_metadata(findings: Findings, metadata: FieldValue, *, has_machine:
                 name_rules.validate_label_value(findings, entry)
             else:
                 findings.text(entry)
-    _validate_room(findings, metadata.child("annotations"))
+    annotations = metadata.child("annotations")
+    if isinstance(annotations.value, dict):
+        rolls = annotations.entry(constants.ANNOTATION_ROLL_ON_CONFIG_CHANGE)
+        findings.choice(rolls, ("true", "false"))
+    _validate_room(findings, annotations)
     if has_machine:
-        _validate_ssh_keys(findings, metadata.child("annotations").entry(_SSH_KEYS))
+        _validate_ssh_keys(findings, annotations.entry(_SSH_KEYS))
 
 
 def _validate_room(findings: Findings, annotations: FieldValue) -> None:

@@ -140,7 +140,8 @@ class InstanceReconciler:
             text = "The deployment of the Instance is not known yet"
             return ConditionState(conditions.FALSE, compute.REASON_RESOLVING, text)
         current = view.status.conditions
-        return await self._data.condition(cell, deployment, references, current)
+        template = instance.metadata.annotations
+        return await self._data.condition(cell, deployment, references, current, template)
 
     def _safety_requeue(self, instance: Object, granted: ConditionState) -> float | None:
         if granted.status == conditions.TRUE:

@@ -185,9 +185,11 @@ class DeploymentReconciler:
         return result
 
     async def _data_condition(self, cell: Cluster, deployment: Object) -> ConditionState | None:
-        current = deployment.view(compute.WorkloadDeployment).status.conditions
+        view = deployment.view(compute.WorkloadDeployment)
         references = template_references(deployment)
-        return await self._data.condition(cell, deployment, references, current)
+        template = view.spec.template.metadata.annotations
+        current = view.status.conditions
+        return await self._data.condition(cell, deployment, references, current, template)
 
     def _parameters(
         self, deployment: Object, revision: str, state: NetworkState

@@ -6,14 +6,16 @@ names, in the namespace ``ns-<uid>``, with the label ``referenced-data`` and the
 ``referenced-by``, which counts the deployments that use it. In the project it owns, on
 deployments whose template names such objects and on no others, the finalizer
 ``compute.datumapis.com/referenced-data-controller`` and the annotations
-``expected-referenced-data`` and ``referenced-data-error``. It writes no condition: the cell reports
-``ReferencedDataReady`` from these annotations.
+``expected-referenced-data``, ``referenced-data-error`` and ``delivered-data``, which the Workload
+controller turns into the hash on a template that rolls on changes. It writes no condition: the cell
+reports ``ReferencedDataReady`` from these annotations.
 
 Steps, in calling order (:mod:`.reconcile`):
 
 1. the finalizer, before anything exists on the hub;
 2. read the sources in the project, and write their companions (:mod:`.companions`);
-3. the annotations, which the federator copies to the hub copy;
+3. the annotations, of which the federator copies the first two to the hub copy. Companions are
+   written before: what rolls on a change finds the new content on the hub;
 4. drop this deployment from companions that it no longer uses; the last one deletes the companion.
 
 A companion stays while a deployment uses it: also when its source is deleted, so that Instances

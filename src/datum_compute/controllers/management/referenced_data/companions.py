@@ -23,6 +23,7 @@ from datum_compute.decisions.references import (
     Reference,
     SourceFact,
     entries_to_text,
+    hash_content,
     not_found,
     parse_entries,
     size_of,
@@ -74,6 +75,7 @@ class _Compared:
     source: tuple[str, str]
     companion: tuple[str, str]
     size: int
+    content_hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ class Companions:
         companion = find_companion(hub, hub_namespace, of.kind, of.name)
         versions = (_version(cached), _version(companion))
         if known is not None and (known.source, known.companion) == versions:
-            return Source(SourceFact(known.size), None, known.source)
+            fact = SourceFact(known.size, content_hash=known.content_hash)
+            return Source(fact, None, known.source)
         try:
             found = await find_live(project.client, resource, of.name, namespace)
         except (errors.Forbidden, errors.NotServed):
@@ -113,7 +116,9 @@ class Companions:
             self._compared.pop(key, None)
             return Source(SourceFact(0, compute.REASON_SOURCE_NOT_FOUND, not_found([of])))
         content = _content(found)
-        return Source(SourceFact(_size(of.kind, content)), content, _version(found))
+        hashed = hash_content(found.metadata.uid, content)
+        fact = SourceFact(_size(of.kind, content), content_hash=hashed)
+        return Source(fact, content, _version(found))
 
     async def ensure(
         self, hub: Cluster, hub_namespace: str, of: Reference, source: Source, user: str
@@ -206,7 +211,7 @@ class Companions:
         self, hub_namespace: str, of: Reference, source: Source, companion: Object
     ) -> None:
         self._compared[hub_namespace, of.kind, of.name] = _Compared(
-            source.version, _version(companion), source.fact.size
+            source.version, _version(companion), source.fact.size, source.fact.content_hash
         )
 
 

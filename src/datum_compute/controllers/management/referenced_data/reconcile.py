@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
@@ -20,6 +21,8 @@ from datum_compute.decisions.references import (
     Reference,
     decide_delivery,
     entries_to_text,
+    hashes_to_text,
+    parse_hashes,
     references_of,
 )
 from datum_compute.env import Environment
@@ -43,6 +46,7 @@ ERROR_SECONDS = 30.0
 _ANNOTATIONS = (
     compute.ANNOTATION_EXPECTED_REFERENCED_DATA,
     compute.ANNOTATION_REFERENCED_DATA_ERROR,
+    compute.ANNOTATION_DELIVERED_DATA,
 )
 
 
@@ -114,15 +118,21 @@ class ReferencedDataReconciler:
             for each in references
         }
         facts = {entry: source.fact for entry, source in sources.items()}
-        old = has_old_instances(deployment)
-        delivery = decide_delivery(references, facts, kept=kept, has_old=old)
+        decide = partial(
+            decide_delivery,
+            references,
+            kept=kept,
+            has_old=has_old_instances(deployment),
+            delivered=_delivered(deployment),
+        )
+        delivery = decide(facts)
         for each in references:
             if each.entry in delivery.copied:
                 wrong = await self._companions.ensure(
                     hub, hub_namespace, each, sources[each.entry], user
                 )
                 facts |= {each.entry: wrong} if wrong is not None else {}
-        return decide_delivery(references, facts, kept=kept, has_old=old)
+        return decide(facts)
 
     async def _annotate(self, project: Cluster, deployment: Object, delivery: Delivery) -> Object:
         error = delivery.error
@@ -135,6 +145,7 @@ class ReferencedDataReconciler:
             annotations={
                 compute.ANNOTATION_EXPECTED_REFERENCED_DATA: entries_to_text(delivery.expected),
                 compute.ANNOTATION_REFERENCED_DATA_ERROR: text,
+                compute.ANNOTATION_DELIVERED_DATA: hashes_to_text(delivery.hashes),
             },
         )
         if error is not None and text != present:
@@ -153,7 +164,7 @@ class ReferencedDataReconciler:
         hub_namespace = _require_namespace(project, hub, deployment)
         if has_old_instances(deployment):
             kept = companions_of(hub, hub_namespace, user_of(deployment))
-            delivery = Delivery((), tuple(sorted(kept)), None)
+            delivery = Delivery((), tuple(sorted(kept)), None, _delivered(deployment))
             await self._annotate(project, deployment, delivery)
             return DONE
         deployment = await patch.ensure_metadata(
@@ -249,6 +260,11 @@ def is_managed(deployment: Object) -> bool:
     return compute.FINALIZER_REFERENCED_DATA in metadata.finalizers or any(
         key in metadata.annotations for key in _ANNOTATIONS
     )
+
+
+def _delivered(deployment: Object) -> dict[str, str]:
+    text = deployment.metadata.annotations.get(compute.ANNOTATION_DELIVERED_DATA)
+    return parse_hashes(text) or {}
 
 
 def has_old_instances(deployment: Object) -> bool:

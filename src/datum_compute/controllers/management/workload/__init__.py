@@ -3,7 +3,8 @@
 It owns the Workload's status and its finalizer ``compute.datumapis.com/workload-controller``,
 and every WorkloadDeployment of the project except for its status: existence, owner, spec, the
 label ``workload-uid``, the annotation ``replaced-by``. ``restart --city`` also writes the
-template's ``restartedAt``: the later time wins.
+template's ``restartedAt``: the later time wins. A template with ``roll-on-config-change`` gets the
+annotation ``data-hash``, from ``delivered-data`` on the deployment.
 
 Steps, in calling order (:mod:`.reconcile`):
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
+from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, owner_reference
 from datum_compute.decisions.placement import (
@@ -11,6 +13,12 @@ from datum_compute.decisions.placement import (
     WantedDeployment,
     build_deployment_spec,
     derived_names,
+)
+from datum_compute.decisions.references import (
+    DataRoll,
+    decide_data_roll,
+    parse_hashes,
+    references_of,
 )
 from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
@@ -52,8 +60,10 @@ def candidates_of(project: Cluster, workload: Object) -> list[Object]:
 
 
 async def ensure_deployments(
-    project: Cluster, copies: SpecCopies, workload: Object, plan: PlacementPlan
-) -> None:
+    project: Cluster, copies: SpecCopies, workload: Object, plan: PlacementPlan, now: datetime
+) -> float | None:
+    """Returns the seconds after which a roll that waits is due."""
+    waits = []
     cache = project.cache(compute.WORKLOAD_DEPLOYMENTS)
     # Before anything is created: after that, nothing tells what was added with a removal.
     for kept in plan.kept:
@@ -70,13 +80,16 @@ async def ensure_deployments(
         if existing is None:
             await _create(project, workload, wanted)
         elif f"{workload.namespace}/{workload.metadata.uid}" in workload_uid_of(existing):
-            await _correct(project, copies, workload, wanted, existing)
+            data = _data_roll(workload, existing, now)
+            waits += [data.delay] if data.delay is not None else []
+            await _correct(project, copies, workload, wanted, existing, data.hash)
     for orphan in plan.orphans:
         if not orphan.metadata.deleting:
             name, uid = orphan.metadata.name, orphan.metadata.uid
             await patch.delete_by_uid(
                 project.client, compute.WORKLOAD_DEPLOYMENTS, name, workload.namespace, uid
             )
+    return min(waits, default=None)
 
 
 async def ensure_removed(project: Cluster, deployments: Sequence[Object]) -> None:
@@ -109,6 +122,7 @@ async def _correct(
     workload: Object,
     wanted: WantedDeployment,
     existing: Object,
+    data_hash: str,
 ) -> None:
     spec = build_deployment_spec(
         workload_name=workload.name,
@@ -116,6 +130,7 @@ async def _correct(
         workload_spec=bytes(workload.spec),
         wanted=wanted,
         existing_spec=bytes(existing.spec),
+        data_hash=data_hash,
     )
     existing = await ensure_owner(
         project.client, compute.WORKLOAD_DEPLOYMENTS, existing, workload, controller=True
@@ -127,6 +142,21 @@ async def _correct(
         spec,
         labels=_labels(workload),
         annotations={compute.ANNOTATION_REPLACED_BY: None},
+    )
+
+
+def _data_roll(workload: Object, existing: Object, now: datetime) -> DataRoll:
+    template = workload.view(compute.Workload).spec.template
+    if template.metadata.annotations.get(compute.ANNOTATION_ROLL_ON_CONFIG_CHANGE) != "true":
+        return DataRoll("")
+    delivered = existing.metadata.annotations.get(compute.ANNOTATION_DELIVERED_DATA)
+    deployment = existing.view(compute.WorkloadDeployment)
+    return decide_data_roll(
+        references_of(template.spec),
+        parse_hashes(delivered),
+        current=deployment.spec.template.metadata.annotations.get(compute.ANNOTATION_DATA_HASH, ""),
+        reachable=conditions.find(deployment.status.conditions, compute.CONDITION_CELL_REACHABLE),
+        now=now,
     )
 
 

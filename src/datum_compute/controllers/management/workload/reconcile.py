@@ -47,9 +47,13 @@ class WorkloadReconciler:
         )
         missing = _missing_networks(project, workload)
         plan = _plan(project, workload)
+        delay = None
         if not missing:
-            await deployments.ensure_deployments(project, self._copies, workload, plan)
-        return await self._report(project, workload, plan, missing)
+            delay = await deployments.ensure_deployments(
+                project, self._copies, workload, plan, self._env.now()
+            )
+        result = await self._report(project, workload, plan, missing)
+        return result if delay is None or result.delay is not None else after(delay)
 
     async def _report(
         self, project: Cluster, workload: Object, plan: PlacementPlan, missing: list[str]

@@ -22,6 +22,7 @@ RESOURCES = {
     "SERVICE_ENTITLEMENTS": services.SERVICE_ENTITLEMENTS,
     "PROJECTS": resourcemanager.PROJECTS,
     "CONFIG_MAPS": core.CONFIG_MAPS,
+    "SECRETS": core.SECRETS,
     "EVENTS": core.EVENTS,
 }
 

@@ -188,3 +188,26 @@ def test_reset_asks_and_then_deletes_the_platforms_files(tmp_path: Path) -> None
         assert user.in_a_script("workloads", "-o", "name").stdout == ""
     finally:
         user.in_a_script("local", "down")
+
+
+def test_the_value_of_a_secret_is_typed_unseen_and_the_terminal_put_back(person: Person) -> None:
+    terminal = person.at_a_terminal("secrets", "set", "keys", "token", "other")
+    terminal.sees("Value of token: ")
+    assert not terminal.shows_typing
+    terminal.types("s3cr3t-typed")
+    terminal.answers("Value of other: ", "s3cr3t-too")
+    terminal.sees('Secret "keys" created.')
+
+    assert terminal.ends() == 0
+    assert terminal.was_restored
+    assert b"s3cr3t" not in terminal.everything
+
+
+def test_ctrl_c_at_the_value_of_a_secret_sets_nothing(person: Person) -> None:
+    terminal = person.at_a_terminal("secrets", "set", "unset-keys", "token")
+    terminal.sees("Value of token: ")
+    terminal.types(CTRL_C)
+
+    assert terminal.ends() == 130
+    assert terminal.was_restored
+    assert "unset-keys" not in person.in_a_script("secrets", "list").stdout

@@ -23,6 +23,8 @@ DEFAULT_ACTIONS = {
     "access": ("status", frozenset({"status", "request"})),
     "projects": ("list", frozenset({"list", "create"})),
     "context": ("list", frozenset({"list", "show", "add", "use", "remove"})),
+    "config": ("list", frozenset({"list", "set", "show", "unset"})),
+    "secrets": ("list", frozenset({"list", "set", "unset"})),
     "rollout": ("status", frozenset({"status", "history", "undo", "restart"})),
 }
 """Command -> its default action and all its actions."""
@@ -94,6 +96,9 @@ class Parser(argparse.ArgumentParser):
         self.rest = ""
         """The argument that takes all words after ``--`` as they are. argparse would take another
         ``--`` among them for its own."""
+        self.last = ""
+        """The last argument, of any number of words, also after flags: argparse would take those
+        before the first flag alone."""
         self._parsed = argparse.Namespace()
         # No abbreviated flags: a new flag would change what an abbreviation means.
         defaults = {"allow_abbrev": False, "exit_on_error": False}
@@ -143,11 +148,13 @@ class Parser(argparse.ArgumentParser):
         if rest:
             setattr(found, self.rest, [*getattr(found, self.rest), *rest])
         self._refuse_unknown_flags(left)
-        if left:
+        if left and self.last:
+            setattr(found, self.last, [*getattr(found, self.last), *left])
+        elif left:
             raise errors.usage(
                 f"unexpected argument{'s' if len(left) > 1 else ''}: {' '.join(left)}", self._help()
             )
-        return found, left
+        return found, []
 
     def _refuse_unknown_flags(self, words: Sequence[str]) -> None:
         for word in words:

@@ -106,6 +106,21 @@ class Reach:
         select.select([], [], [], seconds)
 
 
+def _hide_input(stream: TextIO) -> Callable[[], None]:
+    """Show nothing that is typed, until the returned function is called."""
+    import termios
+
+    try:
+        terminal = stream.fileno()
+    except (OSError, ValueError):  # no terminal of the system's
+        return lambda: None
+    before = termios.tcgetattr(terminal)
+    hidden = [*before]
+    hidden[3] &= ~termios.ECHO
+    termios.tcsetattr(terminal, termios.TCSAFLUSH, hidden)
+    return lambda: termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
 class Context:
     def __init__(
         self,
@@ -195,10 +210,17 @@ class Context:
             text = printable_with_colours(text) if self.colours() else printable(text)
         print(text, file=self.streams.stdout, flush=True)
 
-    def ask(self, question: str) -> str:
-        """The line that the user types after ``question``; empty at the end of input."""
-        print(printable(question), end="", file=self.streams.stderr, flush=True)
-        return self.streams.stdin.readline()
+    def ask(self, question: str, *, hidden: bool = False) -> str:
+        """The line that the user types after ``question``; empty at the end of input. A ``hidden``
+        one is not shown."""
+        restore = _hide_input(self.streams.stdin) if hidden else None
+        try:
+            print(printable(question), end="", file=self.streams.stderr, flush=True)
+            return self.streams.stdin.readline()
+        finally:
+            if restore is not None:
+                restore()
+                print(file=self.streams.stderr, flush=True)  # the line end was not shown either
 
     def suggest(self, *suggestions: Suggestion | None) -> None:
         """Print what to try next, one per line; with tables only."""

@@ -43,6 +43,8 @@ COMMANDS = {
     "restart": "Replace every instance, one by one in each city",
     "scale": "Change how many instances run in each city",
     "destroy": "Delete a workload and everything it runs",
+    "config": "List, show and change ConfigMaps of the project",
+    "secrets": "List and change Secrets of the project; values are never shown",
     "quota": "Show the project's quota and how much is used",
     "cities": "List the cities the project can use",
     "instance-types": "List the sizes an instance can have",
@@ -54,6 +56,9 @@ COMMANDS = {
     "version": "Print the version",
 }
 """Verb -> summary. The verb's module has the same name, with _ for -."""
+
+FOLDERS = {"config": "data", "secrets": "data"}
+"""Verbs whose module is in a folder that they share."""
 
 WITHOUT_ACCESS = frozenset({"access", "context", "projects", "local", "completion", "version"})
 """Commands that a project may run before compute is enabled for it."""
@@ -102,7 +107,9 @@ def build_parser(command: str | None, width: int = WIDTH, program: str = errors.
 
 
 def _module(command: str) -> ModuleType:
-    return importlib.import_module(f"datum_compute.cli.commands.{command.replace('-', '_')}")
+    folder = f"{FOLDERS[command]}." if command in FOLDERS else ""
+    name = command.replace("-", "_")
+    return importlib.import_module(f"datum_compute.cli.commands.{folder}{name}")
 
 
 def main(

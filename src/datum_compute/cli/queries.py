@@ -205,5 +205,23 @@ def _event_view(event: Json, kind: str, now: datetime) -> Json:
     }
 
 
+ROOT_CERTIFICATES = "kube-root-ca.crt"
+"""A ConfigMap that Kubernetes keeps in every namespace."""
+
+
+def keys_of(data: Mapping[str, Any]) -> list[str]:
+    """The keys of a ConfigMap or a Secret."""
+    return sorted([*(data.get("data") or {}), *(data.get("binaryData") or {})])
+
+
+def owner_of(data: Mapping[str, Any]) -> str:
+    """What a ConfigMap or a Secret belongs to, as a history to its workload; empty for a user's
+    own."""
+    owners = data["metadata"].get("ownerReferences") or []
+    if owners:
+        return f'{owners[0]["kind"]} "{owners[0]["name"]}"'
+    return "Kubernetes" if data["metadata"]["name"] == ROOT_CERTIFICATES else ""
+
+
 def nothing_found(what: str, project: str, filtered: bool) -> str:
     return f"No {what} {'match ' if filtered else ''}in project {project}."

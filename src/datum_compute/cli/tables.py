@@ -77,6 +77,14 @@ CONFIG_MAPS = Resource(
     namespaced=True,
     metadata_only=False,
 )
+SECRETS = Resource(
+    group="",
+    version="v1",
+    plural="secrets",
+    kind="Secret",
+    namespaced=True,
+    metadata_only=False,
+)
 EVENTS = Resource(
     group="",
     version="v1",

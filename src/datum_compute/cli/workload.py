@@ -13,6 +13,7 @@ from datum_compute.cli.errors import CommandError, Exit, not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.suggestions import Remark, command
 from datum_compute.cli.render.output import count
+from datum_compute.cli.render.spec_diff import masked_variables
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
@@ -68,6 +69,19 @@ def print_fields(context: Context, pairs: Sequence[tuple[str, str]]) -> None:
     for field, text in pairs:
         context.say(f"  {field.ljust(width)}   {text}")
     context.say()
+
+
+def print_secret_hint(context: Context, name: str, spec: Json, before: Json | None = None) -> None:
+    """Name the variables that look like secrets, except those that ``before`` has too."""
+    known = masked_variables(before) if before is not None else {}
+    found = [key for key, value in masked_variables(spec).items() if known.get(key) != value]
+    if not found:
+        return
+    verb, whose = ("looks", "a secret") if len(found) == 1 else ("look", "secrets")
+    context.say(
+        f"{', '.join(found)} {verb} like {whose}, and all who may read the workload can read it."
+        f" Keep it in a Secret:  {context.command('secrets', 'set', name, *found)}\n"
+    )
 
 
 def restarted_at(workload: Json) -> str | None:

@@ -21,13 +21,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from unittest import mock
 
 import apsw
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.core import CONFIG_MAPS
+from datum_compute.api.core import CONFIG_MAPS, SECRETS
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
@@ -109,7 +109,7 @@ class ErrorTranscript:
         reach: Reach | None = None,
         *,
         stdin: str = "",
-        typed: io.StringIO | None = None,
+        typed: TextIO | None = None,
         stdout: io.StringIO | None = None,
         variables: dict[str, str] | None = None,
     ) -> None:
@@ -179,6 +179,12 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "status web",
         "local up --runtime magic",
         "access request --message " + "x" * 1025,
+        "config set settings colour",
+        "config set settings",
+        "config set settings a=1 a=2",
+        "config set settings a/b=1",
+        "config set settings --from-file /nonexistent/file",
+        "secrets set keys a -",
     ):
         ledger.run(line)
     _files(ledger)
@@ -415,6 +421,7 @@ def on_a_platform(ledger: ErrorTranscript, here: CliSession) -> None:
     _flags(ledger, here)
     _names(ledger, here)
     _prompts(ledger, here)
+    _data(ledger, here)
     _refusals(ledger, here)
     _histories(ledger, here)
     _others(ledger, here)
@@ -444,6 +451,12 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
         "--city=LAX",
         "--remove-city=LAX",
         "--remove-city=DFW,LHR",
+        "--env-from=settings",
+        "--env-secret=TOKEN=keys",
+        "--env-secret=1=keys:token",
+        "--mount=config/settings:etc",
+        "--mount=config/settings-",
+        "--pull-secret=No",
         "--city=DFW",
     ):
         ledger.at(here, f"deploy api {flags}")
@@ -514,6 +527,51 @@ def _commands(ledger: ErrorTranscript, here: CliSession) -> None:
     assert here.run("deploy idle --image=a:1 --city=DFW --no-wait").code == 0
     ledger.at(here, "ssh idle")
     assert here.run("destroy idle --yes").code == 0
+
+
+def _data(ledger: ErrorTranscript, here: CliSession) -> None:
+    """ConfigMaps and Secrets that cannot be changed as a user wants."""
+    large = ledger.directory / "large"
+    large.write_text("x" * (256 * 1024 + 1))
+    half = ledger.directory / "half"
+    half.write_text("x" * (200 * 1024))
+    registry = {"metadata": {"name": "registry"}, "type": "kubernetes.io/dockerconfigjson"}
+    owner = {"kubernetes.io/service-account.name": "default"}
+    account = {
+        "metadata": {"name": "account", "annotations": owner},
+        "type": "kubernetes.io/service-account-token",
+    }
+    fixed = {"metadata": {"name": "fixed"}, "immutable": True, "data": {"a": "1"}}
+    for resource, body in (
+        (SECRETS, {**registry, "data": {".dockerconfigjson": "e30="}}),
+        (SECRETS, account),
+        (CONFIG_MAPS, fixed),
+    ):
+        here.act(here.client().create(resource, body, "default"))
+    assert here.run("secrets set keys token=1").code == 0
+    for line, stdin in (
+        (f"config set settings --from-file {large}", ""),
+        (f"config set settings --from-file a={half} --from-file b={half}", ""),
+        ("config set fixed a=2", ""),
+        (f"config set {NAME_PREFIX}api a=2", ""),
+        ("secrets set account a=2", ""),
+        ("secrets set registry a=2", ""),
+        ("config show nosuch", ""),
+        ("config show fixed b", ""),
+        ("config unset nosuch", ""),
+        ("config unset settings nosuch", ""),
+        ("secrets unset keys nosuch", ""),
+        ("secrets set keys a b", "x"),
+        ("secrets set keys -", "hunter2"),
+        ("secrets set keys -", "a b=1"),
+        ("secrets set keys -", ""),
+        ("secrets set keys a=1 -", "a=2"),
+        ("secrets set keys a", "x" * (256 * 1024 + 1)),
+    ):
+        ledger.at(here, line, stdin=stdin)
+    ledger.at(here, "secrets set keys a", typed=TypedInput(""))
+    with ledger.directory.joinpath("odd.yaml").open(encoding="utf-8") as odd:
+        ledger.at(here, "secrets set keys a", typed=odd)
 
 
 def _prompts(ledger: ErrorTranscript, here: CliSession) -> None:

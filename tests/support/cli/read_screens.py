@@ -240,6 +240,64 @@ def missing_data(here: CliSession) -> Iterator[str]:
     yield from run_commands(here, "status api")
 
 
+KEYS_SECRET = {"metadata": {"name": "keys"}, "data": {"token": "cGxhbnRlZC1zM2NyM3Q="}}
+DEPLOY_DATA = f"deploy api --image={IMAGE} --city=DFW --env-secret=TOKEN=keys:token"
+
+
+def data_in_use(here: CliSession) -> Iterator[str]:
+    """A key that is missing, a source that is deleted and one that changes while in use."""
+    here.wait_until(10)
+    yield from run_commands(
+        here,
+        "secrets set keys other=1",
+        f"{DEPLOY_DATA} --timeout 60s",
+        "why api",
+        "why api -o json",
+        "secrets set keys token=2",
+    )
+    here.wait_until(150)
+    yield from run_commands(here, "why api", "secrets unset keys --yes")
+    here.wait_until(160)
+    yield from run_commands(
+        here, "status api", "workloads", "instances", "why api", "why api-default-dfw-0"
+    )
+    yield from run_commands(here, "secrets set keys token=3")
+    here.wait_until(170)
+    yield from run_commands(
+        here,
+        "secrets set keys token=4",
+        "why api",
+        "deploy api --roll-on-config-change",
+    )
+    here.wait_until(300)
+    yield from run_commands(here, "secrets set keys token=5", "rollout history api")
+
+
+def data_that_is_not_delivered(here: CliSession) -> Iterator[str]:
+    """Too large, not readable for the platform, and optional."""
+    here.wait_until(10)
+    large = {"metadata": {"name": "settings"}, "data": {"text": "x" * 300_000}}
+    here.act(here.client().create(core.CONFIG_MAPS, large, "default"))
+    yield from run_commands(
+        here, f"deploy big --image={IMAGE} --city=DFW --mount=config/settings:/etc/app --no-wait"
+    )
+    here.wait_until(60)
+    yield from run_commands(here, "status big", "instances", "why big")
+    hub = here.client("hub")
+    spaces = here.act(hub.list(core.NAMESPACES)).items
+    [where] = [each.name for each in spaces if each.name.startswith("ns-")]
+    here.act(hub.create(core.SECRETS, KEYS_SECRET, where))
+    here.act(here.client().create(core.SECRETS, KEYS_SECRET, "default"))
+    yield from run_commands(here, f"{DEPLOY_DATA} --no-wait")
+    here.wait_until(120)
+    yield from run_commands(here, "status api", "why api")
+    body = manifest("web")
+    [container] = body["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"]
+    container["envFrom"] = [{"configMapRef": {"name": "extra", "optional": True}}]
+    yield from deployed_from_file(here, body, "")
+    yield from run_commands(here, "why web")
+
+
 def slow_to_start(here: CliSession) -> Iterator[str]:
     here.wait_until(10)
     yield from deployed_from_file(here, manifest("api", start_seconds="300"), " --timeout 90s")
@@ -489,6 +547,8 @@ SCENES: dict[str, ReadScene] = {
     "crashing": ReadScene(crashing),
     "configuration-error": ReadScene(configuration_error),
     "missing-data": ReadScene(missing_data),
+    "data-in-use": ReadScene(data_in_use),
+    "data-not-delivered": ReadScene(data_that_is_not_delivered),
     "slow-to-start": ReadScene(slow_to_start),
     "asleep": ReadScene(asleep),
     "network-not-ready": ReadScene(network_not_ready),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.client.protocol import merge
@@ -221,7 +222,56 @@ def formats(here: CliSession) -> Iterator[str]:
         )
 
 
+def data(here: CliSession) -> Iterator[str]:
+    """ConfigMaps and Secrets, and workloads that name them."""
+    here.wait_until(10)
+    yield from run_commands(
+        here,
+        "config",
+        "config set settings colour=blue size=3 --dry-run",
+        "config set settings colour=blue size=3",
+        "config set settings colour=red API_KEY=abc",
+        "config set settings colour=red",
+        "config show settings colour",
+        "secrets set keys token=hunter2",
+    )
+    for typed, words in (("hunter3\n", "db"), ("a=1\n\n# b\nc=2\n", "-")):
+        yield here.run(f"secrets set keys {words}", stdin=typed).transcript
+    immutable = {"metadata": {"name": "fixed"}, "immutable": True, "data": {"a": "1"}}
+    here.act(here.client().create(core.CONFIG_MAPS, immutable, "default"))
+    flags = "--env-from=config/settings --env-secret=DB=keys:db --mount=secret/keys:/etc/keys"
+    yield from run_commands(
+        here,
+        f"deploy api --image={IMAGE} --city=DFW {flags} --env=API_TOKEN=abc --pull-secret=registry"
+        " --dry-run",
+        f"deploy api --image={IMAGE} --city=DFW {flags} --env=API_TOKEN=abc",
+        "deploy api --env-from=config/settings- --env-config=COLOUR=settings:colour"
+        " --mount=secret/keys- --env-secret=API_TOKEN=keys:token --roll-on-config-change",
+        "rollout history api",
+        "rollout history api --revision 1",
+        "rollout history api --revision 2",
+    )
+    here.wait_until(100)
+    for command in ("config list", "secrets list", "config show settings"):
+        yield from in_every_format(here, command)
+    for wanted in ("table", "json", "yaml", "name"):
+        yield from run_commands(
+            here,
+            f"config set settings size={len(wanted)} -o {wanted}",
+            f"secrets set keys db={len(wanted)} -o {wanted}",
+            f"secrets unset keys db --dry-run -o {wanted}",
+        )
+    yield from run_commands(
+        here,
+        "secrets unset keys a",
+        "secrets unset keys a c --yes",
+        "config set fixed a=2",
+        "config unset fixed --yes",
+    )
+
+
 SCENES: dict[str, WriteScene] = {
+    "data": WriteScene(data),
     "formats": WriteScene(formats),
     "history": WriteScene(history),
     "undo": WriteScene(undo),

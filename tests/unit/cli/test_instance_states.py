@@ -36,6 +36,13 @@ from tests.support.cli.instances import GRANTED, instance
             {"QuotaGranted": GRANTED, "Ready": ("False", "SchedulingGatesPresent")},
             "Pending (SchedulingGatesPresent)",
         ),
+        (
+            {
+                "Ready": ("False", "SourceNotFound"),
+                "ReferencedDataReady": ("False", "SourceNotFound"),
+            },
+            "Pending (data missing)",
+        ),
         ({}, "Pending"),
     ],
 )

@@ -33,7 +33,7 @@ def fields(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, dict):
         for key, each in value.items():
             yield key, each
-            if key not in ("object", "spec"):
+            if key not in ("object", "spec", "data"):
                 yield from fields(each)
 
 

@@ -11,7 +11,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from datum_compute.api.compute.reasons import REASON_CELL_UNREACHABLE, Actor
+from datum_compute.api.compute.reasons import (
+    CONDITION_REFERENCED_DATA_READY,
+    REASON_CELL_UNREACHABLE,
+    Actor,
+)
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import Explanation, explain
 from datum_compute.cli.explain.suggestions import Suggestion, command
@@ -28,6 +32,7 @@ from datum_compute.cli.rollout.state import BlockingReason, Row, decide_rollout
 
 Json = Mapping[str, Any]
 
+NEW_ONES_WAIT = "running instances keep what they have, and new ones wait"
 HEADER = ("PLACEMENT", "CITY", "READY", "UP-TO-DATE", "DESIRED", "TYPE")
 
 
@@ -42,9 +47,20 @@ class PlacementHealth(NamedTuple):
     def blocking_reason(self) -> BlockingReason | None:
         """The reason that blocks the row, or that hides its state."""
         blocking = self.row.blocking_reason
-        if blocking is None or (self.row.done and blocking.reason != REASON_CELL_UNREACHABLE):
+        if blocking is None or (self.row.done and not (self.stale or self.lacks_data)):
             return None
         return blocking
+
+    @property
+    def lacks_data(self) -> bool:
+        """Whether all its instances run, and the next one would wait for data."""
+        blocking = self.row.blocking_reason
+        return (
+            self.row.done
+            and blocking is not None
+            and blocking.condition == CONDITION_REFERENCED_DATA_READY
+            and blocking.record.needs_action
+        )
 
     @property
     def stale(self) -> bool:
@@ -54,7 +70,9 @@ class PlacementHealth(NamedTuple):
     @property
     def is_blocked(self) -> bool:
         blocking = self.blocking_reason
-        return blocking is not None and not self.row.removing and blocking.record.needs_action
+        if blocking is None or self.row.removing or self.lacks_data:
+            return False
+        return blocking.record.needs_action
 
     @property
     def explanation(self) -> Explanation | None:
@@ -69,6 +87,8 @@ class PlacementHealth(NamedTuple):
             return "being removed"
         if self.stale:
             return f"last report {duration(self.seconds or 0)} ago"
+        if self.lacks_data and self.explanation is not None:
+            return self.explanation.summary
         if self.blocking_reason is not None:
             return "blocked" if self.blocking_reason.record.needs_action else "waiting"
         return "" if self.row.done else self.row.phase().lower()
@@ -98,6 +118,9 @@ class PlacementHealth(NamedTuple):
             )
         else:
             first, detail = f"{self.cause}{lasting}", states.clean_message(blocking.message)
+            if self.lacks_data:
+                first = f"{explanation.summary.capitalize()}{lasting}"
+                detail += f"; {NEW_ONES_WAIT}"
         return [first, *([detail] if detail else []), actor_advice(explanation, self.seconds or 0)]
 
     def view(self) -> dict[str, Any]:
@@ -175,6 +198,10 @@ def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> Workloa
         return WorkloadReport(
             health, f"Available — {'; '.join(stay_lines(found))}", f"replacing {cities}"
         )
+    lacking = next((each for each in found if each.lacks_data), None)
+    if serves and blocked is None and lacking is not None:
+        where = f"{lacking.note} in {lacking.row.city}"
+        return WorkloadReport(health, f"Available — {where}: {NEW_ONES_WAIT}", lacking.note)
     if not serves or blocked is None:
         return WorkloadReport(health, detail)
     reason = blocked.blocking_reason

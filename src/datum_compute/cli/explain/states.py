@@ -16,6 +16,7 @@ from datum_compute.api.compute import constants, instance_types
 from datum_compute.api.compute.instance_names import deployment_of, ordinal_of
 from datum_compute.api.compute.reasons import (
     CONDITION_QUOTA_GRANTED,
+    CONDITION_REFERENCED_DATA_READY,
     GATE_QUOTA,
     PROVIDER_FAILURES,
     REASON_INSTANCE_CRASHING,
@@ -90,7 +91,7 @@ class InstanceState(NamedTuple):
     phase: InstancePhase
     detail: str = ""
     reason: str = ""
-    """The API's reason behind the detail, where that is of quota or a failure."""
+    """The API's reason behind the detail, where that is of quota, of data or a failure."""
 
     def __str__(self) -> str:
         return f"{self.phase} ({self.detail})" if self.detail else self.phase.value
@@ -135,6 +136,9 @@ def instance_state(instance: Json) -> InstanceState:
     if programmed.get("status") != "True" and programmed.get("reason") in _BEING_STARTED:
         return InstanceState(InstancePhase.STARTING)
     reason = str(condition(instance, constants.CONDITION_READY).get("reason") or "")
+    data = condition(instance, CONDITION_REFERENCED_DATA_READY)
+    if data.get("status") == "False" and data.get("reason") == reason:
+        return InstanceState(InstancePhase.PENDING, explain(reason).summary, reason)
     return InstanceState(InstancePhase.PENDING, reason)
 
 

@@ -33,7 +33,7 @@ EXAMPLE = "hello"
 NEIGHBOURS = {
     "apply": Neighbour(command("deploy", "-f", "FILE")),
     "apps": Neighbour(command("workloads")),
-    "config": Neighbour(command("deploy", EXAMPLE, "--env", "KEY=VALUE")),
+    "configmaps": Neighbour(command("config", "list")),
     "console": Neighbour(command("ssh", EXAMPLE)),
     "create": Neighbour(command("deploy", EXAMPLE, "--image", "IMAGE", "--city", "CITY")),
     "describe": Neighbour(command("workloads", "describe", EXAMPLE)),
@@ -52,7 +52,7 @@ NEIGHBOURS = {
     "remove": Neighbour(command("destroy", EXAMPLE)),
     "rm": Neighbour(command("destroy", EXAMPLE)),
     "run": Neighbour(command("deploy", EXAMPLE, "--image", "IMAGE", "--city", "CITY")),
-    "secrets": Neighbour(command("deploy", EXAMPLE, "--env", "KEY=VALUE")),
+    "secret": Neighbour(command("secrets", "list")),
     "services": Neighbour(command("workloads")),
     "sizes": Neighbour(command("instance-types")),
     "shell": Neighbour(command("ssh", EXAMPLE)),

@@ -13,7 +13,9 @@ from typing import Any
 
 from datum_compute.api.compute.constants import LABEL_WORKLOAD_DEPLOYMENT_NAME
 from datum_compute.api.compute.reasons import (
+    REASON_CONFIGURATION_ERROR,
     REASON_PROVISIONING_INSTANCES,
+    REASON_SOURCE_NOT_FOUND,
     REASON_TERMINATING,
     REASONS,
     Actor,
@@ -38,7 +40,8 @@ from datum_compute.cli.render.output import (
     seconds_since,
     show,
 )
-from datum_compute.cli.tables import INSTANCES, NAMESPACE
+from datum_compute.cli.tables import CONFIG_MAPS, INSTANCES, NAMESPACE, SECRETS
+from datum_compute.client import errors
 
 Json = Mapping[str, Any]
 
@@ -253,6 +256,8 @@ def _answer(
         ]
     )
     view = _view(context.invocation, name, kind, links, cause, workload, events)
+    if cause is not None and cause.reason in _OF_DATA:
+        _add_missing(context, view, subject)
     if meanwhile:
         view["meanwhile"] = list(meanwhile)
     view["object"] = subject
@@ -263,6 +268,34 @@ def _answer(
         names=[f"{kind}/{name}"],
     )
     return 0
+
+
+_OF_DATA = (REASON_SOURCE_NOT_FOUND, REASON_CONFIGURATION_ERROR)
+"""Reasons whose next step is to create what the template names."""
+
+
+def _add_missing(context: Context, view: dict[str, Any], subject: Json) -> None:
+    """Name objects and keys that do not exist, and the command that creates them."""
+    from datum_compute.cli.explain import missing_data  # rarely needed, and slow to load
+    from datum_compute.decisions.references import references_of
+
+    template = subject["spec"].get("template") or {"spec": subject["spec"]}
+    spec = missing_data.parse_template(template)
+    keys: dict[str, Sequence[str]] = {}
+    for each in references_of(spec) if spec is not None else ():
+        resource = CONFIG_MAPS if each.kind == CONFIG_MAPS.kind else SECRETS
+        try:
+            found = context.reader.get(resource, each.name, NAMESPACE)
+        except errors.NotFound:
+            continue
+        except errors.StatusError:  # the user may not read it; the condition says what is missing
+            return
+        keys[each.entry] = queries.keys_of(found)
+    missing = list(missing_data.find_missing(spec, keys)) if spec is not None else []
+    if missing:
+        step = missing_data.creating_commands(missing)[0]
+        view["missing"] = [each.view() for each in missing]
+        view["next"] = context.invocation.render(step)
 
 
 def _distinct(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -322,6 +355,8 @@ def _screen(
     indent = " " * (3 * max(1, len(links) - 1))
     lines += [indent + text for text in cause.describe()]
     actor = lookup(cause.reason).actor_after(cause.seconds or 0)
+    texts = [each["message"] for each in view.get("missing", ())]
+    lines += [("Missing       " if i == 0 else " " * 14) + each for i, each in enumerate(texts)]
     lines.append(f"Who can act   {ACTORS[actor]}")
     if view["advice"]:
         lines.append(f"              {view['advice']}")

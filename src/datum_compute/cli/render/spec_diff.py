@@ -94,6 +94,23 @@ def mask_variable(name: str, value: str) -> str:
     return MASK if value and (_SECRET_NAME.search(name) or _SECRET_VALUE.search(value)) else value
 
 
+def masked_variables(spec: Mapping[str, Any]) -> dict[str, str]:
+    """The variables of a spec that look like secrets, with their values, which are for comparing
+    and not for showing."""
+    return {
+        variable["name"]: str(variable["value"])
+        for container in containers_of(spec)
+        for variable in container.get("env") or []
+        if variable.get("value") and mask_variable(variable["name"], str(variable["value"])) == MASK
+    }
+
+
+def containers_of(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    runtime = spec["template"]["spec"].get("runtime") or {}
+    found: list[dict[str, Any]] = (runtime.get("sandbox") or {}).get("containers") or []
+    return found
+
+
 def mask_spec(value: Any) -> Any:
     """A copy of a spec, or of a part of one, in which no variable shows a secret."""
     if isinstance(value, list):
@@ -216,6 +233,47 @@ def _names(value: Any) -> str | None:
     return _printable(", ".join(value))
 
 
+def describe_variable(variable: Mapping[str, Any]) -> str:
+    """A variable as a summary shows it: its masked value, or where that comes from."""
+    if "value" in variable:
+        return mask_variable(str(variable["name"]), str(variable["value"]))
+    return _variable(_without_name(variable)) or "from a reference"
+
+
+def describe_sources(sources: Any) -> str | None:
+    """The objects of ``envFrom``, where names are all there is to say."""
+    if not isinstance(sources, list):
+        return None
+    names = [_all_keys_of(each) for each in sources]
+    return None if None in names else ", ".join(name for name in names if name)
+
+
+def _all_keys_of(source: Any) -> str | None:
+    if not isinstance(source, dict) or len(source) != 1:
+        return None
+    ((kind, reference),) = source.items()
+    if kind not in _ALL_KEYS or not isinstance(reference, dict) or "name" not in reference:
+        return None
+    if set(reference) - {"name", "optional"}:
+        return None
+    optional = " (optional)" if reference.get("optional") is True else ""
+    return f"{_ALL_KEYS[kind]} {_text(reference['name'])}{optional}"
+
+
+_ALL_KEYS = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
+
+
+def _secret_names(value: Any) -> str | None:
+    """The names of ``imagePullSecrets``."""
+    if not isinstance(value, list) or not all(_are_only_names(each) for each in value):
+        return None
+    return ", ".join(f"Secret {_text(each['name'])}" for each in value)
+
+
+def _are_only_names(item: Any) -> bool:
+    return isinstance(item, dict) and set(item) == {"name"}
+
+
 def _variable(value: Any) -> str | None:
     if not isinstance(value, dict):
         return None
@@ -250,7 +308,7 @@ def _mount(value: Any) -> str | None:
     return _text(value["mountPath"]) if "mountPath" in value else "attached, not mounted"
 
 
-def _volume(value: Any) -> str | None:
+def describe_volume(value: Any) -> str | None:
     if not isinstance(value, dict) or len(value) != 1:
         return None
     ((kind, source),) = value.items()
@@ -312,18 +370,21 @@ _DESCRIPTIONS: dict[_Path, Callable[[Any], str | None]] = {
     (*_CONTAINER, "command"): _tokens,
     (*_CONTAINER, "args"): _tokens,
     (*_CONTAINER, "env", "[]"): _variable,
+    (*_CONTAINER, "envFrom"): describe_sources,
     (*_CONTAINER, "ports", "[]"): _port,
     (*_CONTAINER, "volumeAttachments", "[]"): _mount,
     (*_MACHINE, "ports", "[]"): _port,
     (*_MACHINE, "volumeAttachments", "[]"): _mount,
     (*_ANNOTATIONS, constants.ANNOTATION_SSH_KEYS): _users,
-    ("template", "spec", "volumes", "[]"): _volume,
+    ("template", "spec", "runtime", "sandbox", "imagePullSecrets"): _secret_names,
+    ("template", "spec", "volumes", "[]"): describe_volume,
     ("placements", "[]", "cityCodes"): _names,
 }
 
 
 # Labels of fields.
 
+_WORDS = {"envFrom": "env from"}
 _PARTS = {"env": "env", "ports": "port", "volumeAttachments": "mount", "volumes": "volume"}
 _SCALE = {
     ("cityCodes",): "cities",
@@ -340,10 +401,19 @@ def _word(path: _Path) -> str:
             return "restarted at"
         case ("template", "metadata", "annotations", constants.ANNOTATION_SSH_KEYS):
             return "SSH keys"
+        case (
+            "template",
+            "metadata",
+            "annotations",
+            constants.ANNOTATION_ROLL_ON_CONFIG_CHANGE,
+        ):
+            return "roll on config change"
         case ("template", "metadata", "annotations", key):
             return f"annotation {key}"
         case ("template", "spec", "runtime", "resources", "instanceType"):
             return "instance type"
+        case ("template", "spec", "runtime", "sandbox", "imagePullSecrets"):
+            return "pull secrets"
         case ("template", "spec", "runtime", "sandbox", "containers", name, *rest):
             whose = "" if name == "[app]" else f" ({name[1:-1]})"
             return f"{_part(rest)}{whose}" if rest else f"container {name[1:-1]}"
@@ -362,6 +432,8 @@ def _word(path: _Path) -> str:
 def _part(path: Sequence[str]) -> str:
     """A field of a container or a machine."""
     field, *rest = path
+    if not rest and field in _WORDS:
+        return _WORDS[field]
     if not rest or field not in _PARTS:
         return _dotted(tuple(path))
     name, *inner = rest
@@ -407,6 +479,11 @@ def _exact(value: Any) -> str:
     if value is _ABSENT:
         return NO_VALUE
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def value_text(value: str) -> str:
+    """A value on one line, shortened where it is long."""
+    return _cut(_text(value))
 
 
 def _cut(text: str) -> str:

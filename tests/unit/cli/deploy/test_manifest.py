@@ -12,6 +12,7 @@ from datum_compute.cli.commands.deploy.files import load
 from datum_compute.cli.commands.deploy.flags import Flags
 from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
 from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.render.spec_diff import diff_specs
 
 
 def container(workload: dict[str, Any]) -> dict[str, Any]:
@@ -236,3 +237,80 @@ def test_a_field_of_a_newer_server_is_left_for_the_server_to_judge() -> None:
     [loaded] = load("-", io.StringIO(text))
 
     assert loaded["spec"]["brandNew"] == {"a": 1}
+
+
+def template(workload: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = workload["spec"]["template"]
+    return found
+
+
+def test_data_is_named_in_variables_files_and_pulls_and_removed_again() -> None:
+    before = new_workload("api", Flags(image="a:1", cities=("DFW",), env=("A=1", "B=2")))
+    named = Flags(
+        env_from=("config/settings", "secret/keys", "config/settings"),
+        env_secrets=("A=keys:token",),
+        env_config=("C=settings:colour",),
+        mounts=("config/settings:/etc/app", "secret/my.keys:/etc/keys"),
+        pull_secrets=("registry",),
+        roll_on_config_change=True,
+    )
+    after = changed_workload(before, named)
+
+    assert container(after) == {
+        "name": "app",
+        "image": "a:1",
+        "env": [
+            {"name": "A", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "token"}}},
+            {"name": "B", "value": "2"},
+            {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "colour"}}},
+        ],
+        "envFrom": [{"configMapRef": {"name": "settings"}}, {"secretRef": {"name": "keys"}}],
+        "volumeAttachments": [
+            {"name": "config-settings", "mountPath": "/etc/app"},
+            {"name": "secret-my-keys", "mountPath": "/etc/keys"},
+        ],
+    }
+    assert template(after)["spec"]["volumes"] == [
+        {"name": "config-settings", "configMap": {"name": "settings"}},
+        {"name": "secret-my-keys", "secret": {"secretName": "my.keys"}},
+    ]
+    sandbox = template(after)["spec"]["runtime"]["sandbox"]
+    assert sandbox["imagePullSecrets"] == [{"name": "registry"}]
+    assert list(template(after)["metadata"]["annotations"].values()) == ["true"]
+    assert changed_workload(after, named) == after
+
+    moved = changed_workload(after, Flags(mounts=("config/settings:/etc/new",)))
+    assert container(moved)["volumeAttachments"][0]["mountPath"] == "/etc/new"
+    assert len(template(moved)["spec"]["volumes"]) == 2
+
+    removed = Flags(
+        env_from=("config/settings-", "secret/keys-"),
+        env=("A=1", "C-"),
+        mounts=("config/settings-", "secret/my.keys-"),
+        pull_secrets=("registry-",),
+        roll_on_config_change=False,
+    )
+    last = changed_workload(after, removed)
+    assert diff_specs(before["spec"], last["spec"]) == ()
+
+
+def test_a_volume_that_another_container_uses_stays() -> None:
+    flags = Flags(image="a:1", cities=("DFW",), mounts=("config/settings:/etc/app",))
+    workload = new_workload("api", flags)
+    attachments = container(workload)["volumeAttachments"]
+    containers = template(workload)["spec"]["runtime"]["sandbox"]["containers"]
+    containers.append({"name": "side", "image": "b:1", "volumeAttachments": attachments})
+
+    after = changed_workload(workload, Flags(mounts=("config/settings-",)))
+
+    assert container(after)["volumeAttachments"] == []
+    assert len(template(after)["spec"]["volumes"]) == 1
+
+
+def test_a_volume_gets_a_name_that_is_free() -> None:
+    first = Flags(image="a:1", cities=("DFW",), mounts=("config/a.b:/1", "config/a-b:/2"))
+    workload = new_workload("api", first)
+    assert [each["name"] for each in template(workload)["spec"]["volumes"]] == [
+        "config-a-b",
+        "config-a-b-2",
+    ]

@@ -59,6 +59,8 @@ READS = (
     ["status", "api"],
     ["cities"],
     ["quota"],
+    ["config"],
+    ["secrets", "list"],
     ["instance-types"],
     ["rollout", "history", "api"],
     ["rollout", "status", "api", "--no-wait"],

@@ -22,6 +22,7 @@ from datum_compute.cli.tables import (
     INSTANCES,
     LOCATION_BINDINGS,
     NAMESPACE,
+    SECRETS,
     WORKLOADS,
 )
 from datum_compute.env import Environment
@@ -47,6 +48,7 @@ _FILE_FLAGS = frozenset(
         "--save",
         "--build",
         "--dockerfile",
+        "--from-file",
     }
 )
 
@@ -201,6 +203,8 @@ class _Source:
             "exec": self.instances,
             "why": lambda: self.workloads() + self.instances(),
             "logs": lambda: self.workloads() + self.instances(),
+            "config": lambda: self.data(CONFIG_MAPS),
+            "secrets": lambda: self.data(SECRETS),
         }
         return {
             "name": named.get(self._command, self.workloads),
@@ -210,6 +214,9 @@ class _Source:
             "health": lambda: [(each.lower(), "") for each in state_words.WorkloadHealth],
             "to_revision": self.revisions,
             "revision": self.revisions,
+            "env_from": self.sources,
+            "mount": self.sources,
+            "pull_secret": lambda: self.data(SECRETS),
         }
 
     def workloads(self) -> Candidates:
@@ -240,6 +247,18 @@ class _Source:
                 workload = _name(item).removeprefix(NAME_PREFIX)
                 found += [(number, workload) for number in item.get("data") or {}]
         return sorted(found, key=lambda each: each[0].zfill(9), reverse=True)
+
+    def data(self, resource: Any, prefix: str = "") -> Candidates:
+        from datum_compute.cli.queries import keys_of, owner_of
+
+        return [
+            (f"{prefix}{_name(item)}", ", ".join(keys_of(item)))
+            for item in self._list(resource, NAMESPACE)
+            if not owner_of(item)
+        ]
+
+    def sources(self) -> Candidates:
+        return self.data(CONFIG_MAPS, "config/") + self.data(SECRETS, "secret/")
 
     def _list(self, resource: Any, namespace: str) -> list[dict[str, Any]]:
         try:

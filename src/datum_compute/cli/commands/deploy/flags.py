@@ -13,13 +13,12 @@ from typing import Any, NamedTuple
 
 from datum_compute.api.compute.instance_types import full_name
 from datum_compute.api.name_patterns import PORT_NAME, PORT_NAME_LIMIT
+from datum_compute.cli.commands.deploy import data
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain.suggestions import AddFlag, command
 from datum_compute.cli.names import is_name
 
 Json = dict[str, Any]
-
-_VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
 class Flag(NamedTuple):
@@ -44,8 +43,14 @@ class Flag(NamedTuple):
     """Whether it changes the container, which a virtual machine does not have."""
     order: int = 0
     """When it changes a manifest: new keys of the container are added in this order."""
+    switch: bool = False
+    """Whether it has no value: ``--no-`` before its name is the opposite."""
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
+        if self.switch:
+            action = argparse.BooleanOptionalAction
+            parser.add_argument(self.name, action=action, default=None, help=self.help)
+            return
         parser.add_argument(
             self.name,
             action="append" if self.repeatable else "store",
@@ -81,6 +86,12 @@ class Flags(NamedTuple):
     args: tuple[str, ...] = ()
     network: str | None = None
     labels: tuple[str, ...] = ()
+    env_from: tuple[str, ...] = ()
+    env_secrets: tuple[str, ...] = ()
+    env_config: tuple[str, ...] = ()
+    mounts: tuple[str, ...] = ()
+    pull_secrets: tuple[str, ...] = ()
+    roll_on_config_change: bool | None = None
 
     @property
     def given(self) -> dict[Flag, Any]:
@@ -98,7 +109,7 @@ def change(workload: Json, flags: Flags) -> None:
     for flag in FLAGS:
         if (value := getattr(flags, flag.field)) is not None:
             flag.check(value)
-    if not _containers(workload):
+    if not data.containers_of(workload):
         refused = sorted(flag.name for flag in flags.given if flag.of_container)
         if refused:
             raise usage(
@@ -109,21 +120,8 @@ def change(workload: Json, flags: Flags) -> None:
         flag.change(workload, flags.given[flag])
 
 
-def _template(workload: Json) -> Json:
-    found: Json = workload["spec"]["template"]["spec"]
-    return found
-
-
-def _containers(workload: Json) -> list[Json]:
-    return (_template(workload)["runtime"].get("sandbox") or {}).get("containers") or []
-
-
-def _container(workload: Json) -> Json:
-    return _containers(workload)[0]
-
-
 def _change_image(workload: Json, image: str) -> None:
-    _container(workload)["image"] = image
+    data.container_of(workload)["image"] = image
 
 
 def _check_image(image: str) -> None:
@@ -207,7 +205,9 @@ def _check_instance_type(name: str) -> None:
 
 
 def _change_instance_type(workload: Json, name: str) -> None:
-    _template(workload)["runtime"].setdefault("resources", {})["instanceType"] = full_name(name)
+    data.template_of(workload)["runtime"].setdefault("resources", {})["instanceType"] = full_name(
+        name
+    )
 
 
 def _check_network(network: str) -> None:
@@ -216,14 +216,14 @@ def _check_network(network: str) -> None:
 
 
 def _change_network(workload: Json, network: str) -> None:
-    _template(workload)["networkInterfaces"] = [{"network": {"name": network}}]
+    data.template_of(workload)["networkInterfaces"] = [{"network": {"name": network}}]
 
 
 def _change_words(key: str) -> Callable[[Json, Sequence[str]], None]:
     """Sets a list of words of the container; ``-`` alone removes it."""
 
     def change_words(workload: Json, words: Sequence[str]) -> None:
-        container = _container(workload)
+        container = data.container_of(workload)
         if tuple(words) == ("-",):
             container.pop(key, None)
         else:
@@ -234,7 +234,7 @@ def _change_words(key: str) -> Callable[[Json, Sequence[str]], None]:
 
 def _change_env(workload: Json, entries: Sequence[str]) -> None:
     for entry in entries:
-        _change_variable(_container(workload), entry)
+        _change_variable(data.container_of(workload), entry)
 
 
 def _change_variable(container: Json, entry: str) -> None:
@@ -245,21 +245,12 @@ def _change_variable(container: Json, entry: str) -> None:
             AddFlag("--env", "NAME=VALUE"),
         )
     name = name if assigned else name[:-1]
-    if not _VARIABLE.fullmatch(name):
+    if not data.VARIABLE.fullmatch(name):
         raise usage(
             f'--env "{entry}": "{name}" is not a valid variable name',
             AddFlag("--env", "NAME=VALUE"),
         )
-    variables = [v for v in container.get("env") or [] if v["name"] != name]
-    if assigned:
-        position = _position(container.get("env") or [], name)
-        variables.insert(position, {"name": name, "value": value})
-    container["env"] = variables
-
-
-def _position(variables: Sequence[Json], name: str) -> int:
-    """The position of a variable, so that a changed one keeps its place."""
-    return next((i for i, v in enumerate(variables) if v["name"] == name), len(variables))
+    data.set_variable(container, name, {"value": value} if assigned else None)
 
 
 def _change_labels(workload: Json, entries: Sequence[str]) -> None:
@@ -283,7 +274,7 @@ def _change_label(metadata: Json, entry: str) -> None:
 
 def _change_ports(workload: Json, texts: Sequence[str]) -> None:
     """``NAME=N`` and ``N`` set a port, ``NAME-`` and ``N-`` remove one; others stay."""
-    container = _container(workload)
+    container = data.container_of(workload)
     asked = _ports([text for text in texts if not text.endswith("-")])
     removed = {text[:-1] for text in texts if text.endswith("-")}
     there = container.get("ports") or []
@@ -409,6 +400,59 @@ FLAGS = (
         metavar="K=V|K-",
         repeatable=True,
         order=1,
+    ),
+    Flag(
+        "--env-from",
+        "env_from",
+        data.change_env_from,
+        "every key of a ConfigMap or Secret as a variable; a trailing - removes it; repeatable",
+        metavar="config/NAME|secret/NAME",
+        repeatable=True,
+        order=1,
+    ),
+    Flag(
+        "--env-secret",
+        "env_secrets",
+        data.change_key_variables("--env-secret", "secret"),
+        "variable from a key of a Secret; repeatable",
+        metavar="K=NAME:KEY",
+        repeatable=True,
+        order=1,
+    ),
+    Flag(
+        "--env-config",
+        "env_config",
+        data.change_key_variables("--env-config", "config"),
+        "variable from a key of a ConfigMap; repeatable",
+        metavar="K=NAME:KEY",
+        repeatable=True,
+        order=1,
+    ),
+    Flag(
+        "--mount",
+        "mounts",
+        data.change_mounts,
+        "every key of a ConfigMap or Secret as a file in this directory; config/NAME- or"
+        " secret/NAME- removes it; repeatable",
+        metavar="config/NAME:/PATH|secret/NAME:/PATH",
+        repeatable=True,
+        order=3,
+    ),
+    Flag(
+        "--pull-secret",
+        "pull_secrets",
+        data.change_pull_secrets,
+        "Secret with the credential of the image's registry; NAME- removes it; repeatable",
+        metavar="NAME|NAME-",
+        repeatable=True,
+    ),
+    Flag(
+        "--roll-on-config-change",
+        "roll_on_config_change",
+        data.change_roll,
+        "replace every instance when a ConfigMap or Secret that the workload names changes",
+        of_container=False,
+        switch=True,
     ),
     Flag(
         "--command",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.constants import ANNOTATION_ROLL_ON_CONFIG_CHANGE
 from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.api.meta import Object
 from datum_compute.cli.commands.deploy import preflight
@@ -18,6 +19,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import unknown_fields_error
+from datum_compute.cli.explain.missing_data import creating_commands
 from datum_compute.cli.explain.unknown_fields import unknown_fields
 from datum_compute.cli.headroom import headroom, quota_lines
 from datum_compute.cli.history.entries import CREATED
@@ -26,9 +28,12 @@ from datum_compute.cli.history.spec_patch import change_spec
 from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.render.output import NONE, count
 from datum_compute.cli.render.spec_diff import (
+    containers_of,
+    describe_sources,
+    describe_variable,
+    describe_volume,
     diff_metadata,
     diff_specs,
-    mask_variable,
     summarize_changes,
 )
 from datum_compute.cli.session import to_dict
@@ -40,6 +45,7 @@ from datum_compute.cli.workload import (
     interruption_lines,
     live_workload,
     print_fields,
+    print_secret_hint,
     removal_lines,
     restarted_at,
     with_restart,
@@ -122,6 +128,8 @@ async def _plan_create(
     print_fields(context, [*summary(planned), *_quota_line(planned, left)])
     for line in quota_lines(planned, None, left):
         context.say(f"{line}\n")
+    print_secret_hint(context, desired.name, planned["spec"])
+    await _print_missing_data(context, client, planned)
     return DeployPlan(desired, "created", None, wanted, planned, CREATED)
 
 
@@ -152,8 +160,18 @@ async def _plan_update(
     )
     removals = removal_lines(planned, live)
     _print_effects(context, planned, live, removals, await headroom(client))
+    print_secret_hint(context, desired.name, planned["spec"], live["spec"])
+    await _print_missing_data(context, client, planned)
     changes = summarize_changes(found)
     return DeployPlan(desired, "updated", live, wanted, planned, changes, tuple(removals))
+
+
+async def _print_missing_data(context: Context, client: ApiClient, planned: Workload) -> None:
+    missing = await preflight.missing_data(client, planned)
+    if missing:
+        context.say(f"New instances wait: {'; '.join(each.describe() for each in missing)}.")
+        steps = [context.invocation.render(each) for each in creating_commands(missing)]
+        context.say("Create it:  " + "\n            ".join(steps) + "\n")
 
 
 async def _dry_run_result(wanted: Workload, trial: Awaitable[Object]) -> Workload:
@@ -192,23 +210,36 @@ def summary(workload: Workload) -> list[tuple[str, str]]:
         where = ", ".join(placement["cityCodes"])
         which = "cities" if len(placements) == 1 else f"cities ({placement['name']})"
         lines.append((which, f"{where} — {instances} each"))
-    for container in _containers(workload)[:1]:
+    for container in containers_of(spec)[:1]:
         ports = container.get("ports") or []
         if ports:
             noun = "port" if len(ports) == 1 else "ports"
             lines.append((noun, ", ".join(_port(each) for each in ports)))
         for variable in container.get("env") or []:
-            value = "from a reference"
-            if "value" in variable:
-                value = mask_variable(variable["name"], str(variable["value"]))
-            lines.append((f"env {variable['name']}", value))
+            lines.append((f"env {variable['name']}", describe_variable(variable)))
+        if container.get("envFrom"):
+            lines.append(("env from", describe_sources(container["envFrom"]) or "references"))
+        lines += _mounts(workload, container)
+    sandbox = (spec["template"]["spec"].get("runtime") or {}).get("sandbox") or {}
+    if sandbox.get("imagePullSecrets"):
+        secrets = ", ".join(f"Secret {each['name']}" for each in sandbox["imagePullSecrets"])
+        lines.append(("pull secrets", secrets))
+    annotations = (spec["template"].get("metadata") or {}).get("annotations") or {}
+    if annotations.get(ANNOTATION_ROLL_ON_CONFIG_CHANGE):
+        lines.append(("roll on config change", annotations[ANNOTATION_ROLL_ON_CONFIG_CHANGE]))
     return lines
 
 
-def _containers(workload: Workload) -> list[dict[str, Any]]:
-    runtime = workload["spec"]["template"]["spec"].get("runtime") or {}
-    found: list[dict[str, Any]] = (runtime.get("sandbox") or {}).get("containers") or []
-    return found
+def _mounts(workload: Workload, container: Mapping[str, Any]) -> list[tuple[str, str]]:
+    volumes = {
+        each["name"]: {key: value for key, value in each.items() if key != "name"}
+        for each in workload["spec"]["template"]["spec"].get("volumes") or []
+    }
+    return [
+        (f"mount {each['mountPath']}", describe_volume(volumes.get(each["name"])) or each["name"])
+        for each in container.get("volumeAttachments") or []
+        if each.get("mountPath")
+    ]
 
 
 def _port(port: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from datum_compute.cli.render.spec_diff import (
     diff_metadata,
     diff_specs,
     mask_spec,
+    masked_variables,
     summarize_changes,
 )
 
@@ -131,6 +132,9 @@ def _show_one(context: Context, workload: Json, revisions: Revisions, entry: Ent
         as_table=lambda _: _in_full(view, changes),
         names=[f"revision/{entry.rev}"],
     )
+    secret = list(masked_variables(entry.spec)) if entry.spec is not None else []
+    if secret:
+        context.suggest(command("secrets", "set", workload["metadata"]["name"], *secret))
 
 
 def _in_full(view: Json, changes: tuple[SpecChange, ...]) -> str:

@@ -151,6 +151,8 @@ class Writer:
         unknown += outcome.unknown
         if strict and unknown:
             raise UnknownFieldsError(unknown)
+        if outcome.errors:
+            outcome = kind.schema.process(new, self._unchanged(kind, before, new))
         errors += outcome.errors
         if kind.schema.rules and not subresource and not errors:
             errors += validate_transitions(kind.schema.rules, old, new)
@@ -163,6 +165,17 @@ class Writer:
         return self.store_change(
             kind, before, old, new, tuple(unknown), dry_run=dry_run, validated_by=kind.schema
         )
+
+    def _unchanged(
+        self, kind: ServedKind, before: StoredObject, new: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The parts of ``new``, which was walked, that are as stored. They are not judged again: a
+        schema may have become stricter since, and no finalizer could be removed, and no status
+        written, until another writer corrects the spec. As the real server since 1.30, which
+        does this for each field."""
+        stored = self.read(kind, before)
+        kind.schema.process(stored)
+        return {key: new[key] for key in new if key in stored and json_equal(new[key], stored[key])}
 
     def store_change(
         self,

@@ -61,8 +61,8 @@ class Schema:
         ``apiVersion``, ``kind`` and ``metadata`` at the root are never pruned or defaulted.
         The object must be the caller's own: what the walk changes is not undone on errors.
 
-        ``known`` is an object that has passed this schema: a value at the root that is the
-        same object in both is not walked again.
+        ``known`` has values at the root that are not judged: one that is the same object in both
+        is not walked.
         """
         outcome = SchemaOutcome(known)
         with suppress(TooManyErrors):

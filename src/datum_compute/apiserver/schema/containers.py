@@ -75,16 +75,18 @@ def fields_walk(
 
 
 def skip_validated(name: str, node: Node) -> Node:
-    """The node of a field of the root, which need not walk a value that passed before."""
+    """The node of a field of the root, which need not walk a value that is known."""
     expected, inner, admit = node
-    if inner is None:
-        return node
 
     def walk(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        if value is not out.known.get(name):
+        if inner is not None and value is not out.known.get(name):
             inner(value, loc, out)
 
-    return Node(expected, walk, admit)
+    def admit_unknown(value: Any, loc: PathKeys, out: SchemaOutcome) -> Any:
+        is_known = value is not None and value is out.known.get(name)
+        return KEEP if is_known else admit(value, loc, out)
+
+    return Node(expected, inner and walk, admit_unknown)
 
 
 def map_walk(node: Node) -> Walk:

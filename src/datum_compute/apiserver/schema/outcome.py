@@ -27,7 +27,7 @@ class SchemaOutcome:
 
     def __init__(self, known: Mapping[str, Any] | None = None) -> None:
         self.known = known or {}
-        """Values at the root that have passed this very walk before."""
+        """Values at the root that are not judged, if the object has the very same."""
         self.unknown: list[str] = []
         """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``. Of
         many, the first :data:`MAX_UNKNOWN`."""

@@ -69,12 +69,17 @@ async def test_a_patch_under_a_new_schema_prunes_and_defaults_the_whole_object()
         assert again == labelled
 
 
-async def test_a_stored_value_that_a_new_schema_forbids_is_refused_at_the_next_write() -> None:
+async def test_a_part_that_a_new_schema_forbids_stays_until_it_is_changed() -> None:
     async with widget_server() as caller:
-        await caller.create("one", {"size": 3})
-        await redefine(caller, size={"type": "integer", "maximum": 2})
+        await caller.create("one", {"size": 3, "color": "red"}, finalizers=["example.com/keep"])
+        await redefine(caller, size={"type": "integer", "maximum": 2}, color={"type": "string"})
 
-        code, answer = await caller.patch("one", {"status": {"ready": True}}, "status")
+        reported, _ = await caller.patch("one", {"status": {"ready": True}}, "status")
+        wrong_status, _ = await caller.patch("one", {"status": {"ready": "yes"}}, "status")
+        changed, answer = await caller.patch("one", {"spec": {"color": "blue"}})
+        marked, _ = await caller.delete("one")
+        released, _ = await caller.patch("one", {"metadata": {"finalizers": None}})
 
-        assert code == 422
+        assert (reported, wrong_status, changed) == (200, 422, 422)
         assert answer["details"]["causes"][0]["field"] == "spec.size"
+        assert (marked, released, await caller.exists("one")) == (200, 200, False)

@@ -1,0 +1,118 @@
+"""What another writer takes away on the planes of a local platform, in a process of its own, comes
+back. The fields are those that a simulated platform wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from datum_compute.api import core
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.assembly.local.state import LocalSettings, StateDirectory
+from datum_compute.client import kubeconfig
+from datum_compute.client.client import ApiClient
+from datum_compute.client.connect import client_for
+from datum_compute.client.protocol import Client
+from datum_compute.testing import loop
+from datum_compute.testing.expectations import eventually
+from tests.support.federation.tampered_stage import WEB, deliberately_left, owned_fields
+from tests.support.simulation import tampered_fields
+from tests.support.simulation.platform import NAMESPACE, apply, leftovers
+from tests.support.simulation.settled import unsettled
+from tests.support.simulation.tampered_fields import Outcome, Place, Tamperer
+
+pytestmark = [pytest.mark.long, pytest.mark.realtime]
+
+OwnedFields = dict[Place, tuple[list[tampered_fields.Path], bool]]
+
+
+class ProcessPlatform:
+    """A local platform in a process of its own, over HTTPS."""
+
+    commit_checker = None
+    shared_namespace = ""
+    settings = LocalSettings(cities=("DFW",))
+
+    def __init__(self, directory: Path) -> None:
+        self.state = StateDirectory(directory / "state")
+        self._directory = directory
+        self._clients: dict[str, ApiClient] = {}
+
+    def run(self, *words: str) -> str:
+        command = [sys.executable, "-m", "datum_compute.cli", *words]
+        done = subprocess.run(
+            [*command, "--data-dir", str(self.state.path)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+            env={"HOME": str(self._directory), "PATH": os.defpath, "DATUM_RUNTIME": "simulated"},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def client(self, plane: str) -> Client:
+        if plane not in self._clients:
+            path = self._directory / plane.replace("/", "-")
+            path.write_text(self.run("local", "kubeconfig", "--plane", plane))
+            self._clients[plane] = client_for(kubeconfig.load(path))
+        return self._clients[plane]
+
+    @property
+    def project(self) -> Client:
+        return self.client(f"project/{self.settings.project}")
+
+    async def close(self) -> None:
+        for client in self._clients.values():
+            await client.close()
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[ProcessPlatform]:
+    found = ProcessPlatform(tmp_path)
+    found.run("local", "up", "--detach", "--cities", "DFW")
+    try:
+        yield found
+    finally:
+        running = found.state.running()
+        if running is not None:
+            os.kill(running.pid, signal.SIGTERM)
+
+
+async def tampered(platform: ProcessPlatform, fields: OwnedFields) -> Outcome:
+    try:
+        await apply(platform, WEB.to_create())
+        settled = partial(unsettled, platform, {"web": WEB})
+        await eventually("deployed", settled)
+        found = await platform.project.get(core.NAMESPACES, NAMESPACE)
+        shared = f"ns-{found.metadata.uid}"
+        left = partial(deliberately_left, platform.client)
+        tamperer = Tamperer(platform.client, settled, left, whole_parts=True, time_factor=4.0)
+        for place, (owned, deletes) in fields.items():
+            namespace, name = (
+                shared if each.startswith("ns-") else each for each in (place.namespace, place.name)
+            )
+            here = Place(place.plane, place.resource, namespace, name)
+            await tamperer.tamper(here, owned, deletes=deletes)
+        await platform.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        await eventually("gone", partial(leftovers, platform))
+    finally:
+        await platform.close()
+    return tamperer.outcome
+
+
+def test_what_another_writer_removes_of_ours_comes_back_on_a_running_platform(
+    platform: ProcessPlatform,
+) -> None:
+    outcome = asyncio.run(tampered(platform, loop.run(owned_fields())))
+
+    assert outcome.faults == []
+    assert sum(outcome.restored.values()) >= 25, outcome

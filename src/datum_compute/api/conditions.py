@@ -7,6 +7,7 @@ and hence no write.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
@@ -22,6 +23,10 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 """The transition time of a schema default: no controller has reported yet."""
 
 
+_TYPE = f"^({DNS_SUBDOMAIN}/)?({QUALIFIED_NAME})$"
+_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+
+
 class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     type: Annotated[
         str,
@@ -29,7 +34,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
             "Type of the condition, in CamelCase.",
             required=True,
             maxLength=316,
-            pattern=f"^({DNS_SUBDOMAIN}/)?({QUALIFIED_NAME})$",
+            pattern=_TYPE,
         ),
     ]
     status: Annotated[
@@ -43,7 +48,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
             required=True,
             minLength=1,
             maxLength=1024,
-            pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+            pattern=_REASON,
         ),
     ] = ""
     message: Annotated[
@@ -97,6 +102,12 @@ def of_status(status: msgspec.Raw) -> Conditions:
         return msgspec.json.decode(status, type=_Status).conditions
     except msgspec.DecodeError:
         return ()
+
+
+def is_accepted(type: str, status: str, reason: str) -> bool:
+    """Whether a server accepts a condition with these texts."""
+    texts = (re.match(_TYPE, type), re.match(_REASON, reason), status in (TRUE, FALSE, UNKNOWN))
+    return all(texts) and len(type) <= 316 and len(reason) <= 1024
 
 
 def find(conditions: Iterable[Condition], type: str) -> Condition | None:

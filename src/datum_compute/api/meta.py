@@ -81,6 +81,9 @@ class ListMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_d
     remaining_item_count: int | None = None
 
 
+_NO_PROBLEMS: Mapping[str, str] = MappingProxyType({})
+
+
 class Unreadable(msgspec.ValidationError):
     """The content of an object is not what its kind says."""
 
@@ -101,7 +104,7 @@ class Object:
         "kind",
         "metadata",
         "on_unreadable",
-        "problem",
+        "problems",
         "spec",
         "status",
     )
@@ -124,8 +127,8 @@ class Object:
         self.data = data
         self.extra = extra
         self._view: Any = None  # whichever view was decoded last
-        self.problem = ""
-        """What could not be read by the last view; empty where all could."""
+        self.problems: Mapping[str, str] = _NO_PROBLEMS
+        """What could not be read by the last view, by part; empty where all could."""
         self.on_unreadable: Callable[[Object, type], None] | None = None
         """Called after a view with a ``problem``; for the cache that holds the object."""
 
@@ -170,9 +173,14 @@ class Object:
         return self.metadata.namespace
 
     @property
+    def problem(self) -> str:
+        """What could not be read by the last view; empty where all could."""
+        return "; ".join(f"{part}: {text}" for part, text in self.problems.items())
+
+    @property
     def has_unreadable_status(self) -> bool:
         """Whether the last view could not read the status."""
-        return self.problem.startswith("status: ")
+        return "status" in self.problems
 
     @property
     def key(self) -> str:
@@ -187,7 +195,7 @@ class Object:
             try:
                 self._view = _decode_view(self, kind)
             finally:
-                if self.problem and self.on_unreadable is not None:
+                if self.problems and self.on_unreadable is not None:
                     self.on_unreadable(self, kind)
         view: V = self._view
         return view
@@ -275,7 +283,8 @@ def _decode_view(obj: Object, kind: type[V]) -> V:
             if field.name != "metadata"
         ]
     values: dict[str, Any] = {"metadata": obj.metadata}
-    obj.problem = ""
+    problems: dict[str, str] = {}
+    obj.problems = _NO_PROBLEMS
     for name, read in decoders:
         raw: msgspec.Raw = getattr(obj, name)
         # A subtree that is absent or null takes the view's default.
@@ -284,9 +293,11 @@ def _decode_view(obj: Object, kind: type[V]) -> V:
         try:
             values[name] = read(body)
         except _DECODE_ERRORS as error:
-            obj.problem = f"{name}: {error}"
-            if name != "status":
-                raise Unreadable(obj, obj.problem) from error
+            problems[name] = str(error)
+    if problems:
+        obj.problems = problems
+    if problems.keys() - {"status"}:
+        raise Unreadable(obj, obj.problem)
     return kind(**values)
 
 

@@ -222,7 +222,7 @@ def build_deployment_spec(
     scale = next(
         placement.get("scaleSettings", {})
         for placement in workload["placements"]
-        if placement["name"] == wanted.placement
+        if placement.get("name", "") == wanted.placement
     )
     template = workload.get("template", {})
     existing = _object(json.loads(bytes(existing_spec))) if existing_spec else {}

@@ -32,7 +32,7 @@ from datum_compute.providers.protocol import (
     Provider,
     failed,
 )
-from datum_compute.runtime.cache.quarantine import readable
+from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -77,9 +77,12 @@ class InstanceRunner:
                 self._next_seen.set()
 
     async def _reconcile(self, cluster: Cluster, obj: Object) -> Result:
-        target = InstanceTarget(cluster.name, obj.view(compute.Instance))
         if obj.metadata.deleting:
-            return await self._remove(cluster.client, obj, target)
+            # One that cannot be read is removed too: its name and uid are enough.
+            found = views((obj,), compute.Instance)
+            instance = found[0] if found else compute.Instance(metadata=obj.metadata)
+            return await self._remove(cluster.client, obj, InstanceTarget(cluster.name, instance))
+        target = InstanceTarget(cluster.name, obj.view(compute.Instance))
         if target.instance.gates:
             return DONE
         return await self._run(cluster.client, obj, target)

@@ -46,7 +46,7 @@ class Manager:
         self.metrics = metrics
         self._start_limiter = start_limiter
         self._env = env
-        self._controllers: list[Controller] = []
+        self.controllers: list[Controller] = []
         self._held: list[AbstractAsyncContextManager[object]] = []
         self._measured: list[Callable[[], None]] = []
         self._started = asyncio.Event()
@@ -55,14 +55,14 @@ class Manager:
     def add(self, *controllers: Controller) -> None:
         if self._started.is_set():
             raise RuntimeError(f"manager {self.name!r} is already running: add controllers before")
-        self._controllers += controllers
+        self.controllers += controllers
 
     def enter(self, held: AbstractAsyncContextManager[object]) -> None:
         """Enter this context before anything else runs, and leave it after all of it has ended."""
         self._held.append(held)
 
     async def run(self) -> None:
-        if not self._controllers:
+        if not self.controllers:
             raise RuntimeError(f"manager {self.name!r} has no controllers and would do nothing")
         try:
             async with AsyncExitStack() as stack:
@@ -82,9 +82,9 @@ class Manager:
         have; the caller then stops the manager."""
         try:
             async with asyncio.timeout(seconds):
-                for controller in self._controllers:
+                for controller in self.controllers:
                     controller.close()
-                for controller in self._controllers:
+                for controller in self.controllers:
                     await controller.wait_idle()
         except TimeoutError:
             return False
@@ -101,7 +101,7 @@ class Manager:
             tasks.start(self.leadership.run(), name=f"{self.name} leadership")
             if self.metrics is not None:
                 self._measured.append(self.leadership.track(self.metrics))
-        for controller in self._controllers:
+        for controller in self.controllers:
             work = controller.run(
                 self._env, metrics=self.metrics, elected=elected, start_limiter=self._start_limiter
             )
@@ -122,30 +122,30 @@ class Manager:
 
     async def _wait_ready(self) -> None:
         await self._started.wait()
-        for controller in self._controllers:
+        for controller in self.controllers:
             await controller.wait_ready()
 
     def missing(self) -> list[str]:
         """What it waits for before it is ready; empty when it is."""
-        found = [text for controller in self._controllers for text in controller.missing()]
+        found = [text for controller in self.controllers for text in controller.missing()]
         return list(dict.fromkeys(found))
 
     def unserved(self) -> list[str]:
         """Clusters on which a controller does nothing because they lack a kind it needs."""
         return [
             f"{controller.name}: {text}"
-            for controller in self._controllers
+            for controller in self.controllers
             for text in controller.unserved()
         ]
 
     def fleets(self) -> list[Fleet]:
         """Every fleet the controllers need, those that others read before their readers."""
         ordered: dict[Fleet, None] = {}
-        _collect((fleet for c in self._controllers for fleet in c.fleets()), ordered)
+        _collect((fleet for c in self.controllers for fleet in c.fleets()), ordered)
         return list(ordered)
 
     def statistics(self) -> dict[str, ControllerStatistics]:
-        return {controller.name: controller.statistics() for controller in self._controllers}
+        return {controller.name: controller.statistics() for controller in self.controllers}
 
 
 def _collect(fleets: Iterable[Fleet], ordered: dict[Fleet, None]) -> None:

@@ -179,6 +179,7 @@ def build(template: dict[str, Any], existing: dict[str, Any] | None = None) -> d
     spec = {
         "template": template,
         "placements": [
+            {"cityCodes": ["Y"]},  # the name was lost
             {"name": "other", "cityCodes": ["X"], "scaleSettings": {"minReplicas": 9}},
             {"name": "default", "cityCodes": ["DFW"], "scaleSettings": {"minReplicas": 2, "x": 1}},
         ],

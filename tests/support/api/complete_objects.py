@@ -35,6 +35,8 @@ def _object(schema: Schema, unknown: bool) -> dict[str, Any]:
         found["key"] = complete_object(schema["additionalProperties"], unknown=unknown)
     elif unknown or schema.get("x-kubernetes-preserve-unknown-fields"):
         found["fromTheFuture"] = {"deep": [1, None, "x"]}
+        if not schema.get("properties"):  # may have to be a whole object
+            found |= {"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}
     return found
 
 

@@ -114,6 +114,8 @@ class Stage:
     platform: LocalPlatform = field(init=False)
     calls: RecordingAuthorizer = field(init=False)
     """The requests of every process to every plane."""
+    managers: dict[str, Manager] = field(default_factory=dict)
+    """What runs in each process, in its present life."""
 
     def client(self, plane: str) -> Client:
         return self.platform.client(plane, ADMIN)
@@ -237,7 +239,11 @@ async def stage(
             return network.transport(process, plane, wrap(transport, process, plane))
 
         def supervise(name: str, build: ManagerFactory) -> StageProcess:
-            process = Process(name, build, env, network)
+            def built(env: Environment) -> Manager:
+                made.managers[name] = build(env)
+                return made.managers[name]
+
+            process = Process(name, built, env, network)
             part = made.parts[name] = StageProcess(process, network, held=name in held)
             return part
 

@@ -10,7 +10,7 @@ import pytest
 from datum_compute.api import conditions, core, karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.kinds import KINDS
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, Unreadable
 from datum_compute.api.networking import v1alpha as networking
 
 VIEWS = [
@@ -156,3 +156,28 @@ def test_a_shared_spec_is_immutable(view: type[msgspec.Struct]) -> None:
     spec = getattr(decode('{"spec": {}}').view(view), "spec", None)
 
     assert spec is None or spec.__struct_config__.frozen
+
+
+def test_every_part_that_cannot_be_read_is_named() -> None:
+    obj = decode('{"kind": "Instance", "metadata": {"name": "a"}, "spec": 7, "status": [1]}')
+
+    with pytest.raises(Unreadable, match=r"spec: .*`int`; status: .*`array`"):
+        obj.view(compute.Instance)
+
+    assert obj.has_unreadable_status
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        '{"kind": "Namespace", "metadata": {"name": "a"}}',
+        '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ["a"]}}',
+        '{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"b": 1}}}',
+        "7",
+    ],
+)
+def test_a_work_whose_manifest_names_no_object_cannot_be_read(manifest: str) -> None:
+    work = decode(f'{{"kind": "Work", "spec": {{"workload": {{"manifests": [{manifest}]}}}}}}')
+
+    with pytest.raises(Unreadable, match=r"spec: manifests\[0\]: .* at `\$.workload`"):
+        work.view(karmada.Work)

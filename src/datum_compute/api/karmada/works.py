@@ -40,11 +40,36 @@ WORK_CONDITIONS = (
 )
 
 
+class _ManifestMetadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class _Manifest(msgspec.Struct, rename="camel"):
+    """What every manifest has, whatever its kind."""
+
+    api_version: str
+    kind: str
+    metadata: _ManifestMetadata
+
+
+_decode_manifest = msgspec.json.Decoder(_Manifest).decode
+
+
 class WorkloadTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     manifests: Annotated[
         tuple[msgspec.Raw, ...],
         described("Whole objects, as the member is to have them; one in practice."),
     ] = ()
+
+    def __post_init__(self) -> None:
+        for position, manifest in enumerate(self.manifests):
+            try:
+                _decode_manifest(manifest)
+            except msgspec.DecodeError as error:
+                raise ValueError(f"manifests[{position}]: {error}") from error
 
 
 class WorkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

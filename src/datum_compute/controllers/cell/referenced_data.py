@@ -140,7 +140,8 @@ class CellData:
 
 
 def template_references(deployment: Object) -> tuple[Reference, ...]:
-    """What the template of a deployment names."""
+    """What the template of a deployment names. Raises ``Unreadable``."""
+    deployment.view(compute.WorkloadDeployment)
     return _template_references(bytes(deployment.spec))
 
 

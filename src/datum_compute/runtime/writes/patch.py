@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from datum_compute.api import conditions
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
@@ -117,7 +118,8 @@ async def write_status(
     The precondition is needed even with a single writer: an abandoned write that arrives late
     would undo the ones after it.
     """
-    change = difference(values(obj.status), wanted)
+    stored = values(obj.status)
+    change = difference(stored, _without_refused(stored, wanted))
     if not change:
         return obj
     metadata = {"uid": obj.metadata.uid, "resourceVersion": obj.metadata.resource_version}
@@ -154,6 +156,35 @@ def refused_labels(obj: Object) -> dict[str, None]:
     """The removal of labels whose value no server accepts. An older store or a backup may have
     them; a server that checks them refuses every other write to the object."""
     return {key: None for key, value in obj.metadata.labels.items() if not _is_accepted(value)}
+
+
+def _without_refused(stored: Values, wanted: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The status without conditions that were stored as no server accepts them: of another writer,
+    an older store or a backup. They are kept by writers that do not know them, and a server that
+    checks them refuses the whole status."""
+    refused = [each.get("type") for each in _objects(stored) if not _is_accepted_condition(each)]
+    if not refused or not isinstance(wanted.get("conditions"), list):
+        return wanted
+    dropped = [
+        each
+        for each in _objects(wanted)
+        if each.get("type") in refused and not _is_accepted_condition(each)
+    ]
+    return {**wanted, "conditions": [each for each in wanted["conditions"] if each not in dropped]}
+
+
+def _objects(status: Mapping[str, Any]) -> list[Values]:
+    """The conditions of a status that are objects: of one that is copied they may be anything."""
+    found = status.get("conditions")
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _is_accepted_condition(condition: Values) -> bool:
+    texts = [condition.get(key, "") for key in ("type", "status", "reason")]
+    return all(isinstance(text, str) for text in texts) and _are_accepted_texts(*texts)
+
+
+_are_accepted_texts = lru_cache(maxsize=1024)(conditions.is_accepted)
 
 
 @lru_cache(maxsize=8192)  # the same few values in every reconcile

@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS, SECRETS
@@ -38,6 +40,12 @@ BINDINGS_BY_DEPENDENT = "propagation/dependent"
 """Index of attached bindings by the label that names a dependent binding."""
 BINDINGS_BY_DEPENDENCY = "propagation/dependency"
 """Index of bindings by namespace, kind and name of what their templates depend on."""
+
+
+class _Dependency(msgspec.Struct):
+    namespace: str
+    kind: str
+    name: str
 
 
 def dependencies_controller(hub: Fleet, kinds: Sequence[Resource], env: Environment) -> Controller:
@@ -92,8 +100,12 @@ def _dependents_of(binding: Object) -> Iterable[str]:
 
 
 def _dependencies_of(binding: Object) -> Iterable[str]:
-    recorded = json.loads(binding.metadata.annotations.get(karmada.ANNOTATION_DEPENDENCIES, "[]"))
-    return [f"{each['namespace']}/{each['kind']}/{each['name']}" for each in recorded]
+    text = binding.metadata.annotations.get(karmada.ANNOTATION_DEPENDENCIES, "[]")
+    try:
+        recorded = msgspec.json.decode(text, type=list[_Dependency])
+    except msgspec.DecodeError:
+        return []  # recorded again with the next reconcile
+    return [f"{each.namespace}/{each.kind}/{each.name}" for each in recorded]
 
 
 class _Dependencies:
@@ -192,7 +204,7 @@ class _Dependencies:
             raise Waiting(f"binding {name} still belongs to a deleted object", 5.0)
         request = Request("", binding.namespace, binding.name)
         required = [*_others(attached, request), snapshot]
-        required.sort(key=lambda each: (each["namespace"], each["name"]))
+        required.sort(key=_key_of)
         current = patch.values(attached.spec)
         wanted = {"requiredBy": required, "conflictResolution": spec.conflict_resolution}
         await patch.ensure_metadata(
@@ -243,4 +255,8 @@ def _others(attached: Object, request: Request) -> list[Values]:
     """The entries of ``requiredBy`` that are of other bindings."""
     mine = (request.namespace, request.name)
     found = patch.values(attached.spec).get("requiredBy", [])
-    return [each for each in found if (each["namespace"], each["name"]) != mine]
+    return [each for each in found if _key_of(each) != mine]
+
+
+def _key_of(entry: Values) -> tuple[str, str]:
+    return entry.get("namespace", ""), entry.get("name", "")

@@ -32,6 +32,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -305,14 +306,13 @@ class _Execution:
         self, hub: Cluster, work: Object, request: Request, manifest: Values, outcome: _Outcome
     ) -> float:
         """Write the outcome. Returns the seconds to wait if it is too soon for another write."""
-        current = patch.values(work.status)
         status = status_with(
             work, *_applied_changes(work, outcome), now=self._env.now(), observed=False
         )
         reported = patch.values(outcome.member.status) if outcome.member is not None else {}
         known = work.view(karmada.Work).status.conditions
         if status["conditions"] == conditions.to_wire(known):
-            if not reported or reported == _reported_before(current):
+            if not reported or reported == works.member_status(work):
                 return 0.0
             now = asyncio.get_running_loop().time()
             if wait := self._status_writes.take(request, now):
@@ -352,11 +352,18 @@ class _Execution:
     ) -> Result:
         if karmada.FINALIZER_EXECUTION not in work.metadata.finalizers:
             return DONE
-        if cluster is not None and schedule.is_ready(cluster):
-            member = self._member(cluster.name)
-            keep = work.view(karmada.Work).spec.preserve_resources_on_deletion
-            for manifest in _manifests_of(work):
-                await self._remove_object(member, manifest, keep=keep)
+        ready = [
+            each
+            for each in readable((cluster,) if cluster else (), karmada.Cluster)
+            if schedule.is_ready(each)
+        ]
+        member = self._members.get(ready[0].name) if ready else None
+        if member is not None:
+            # One that cannot be read is released: its object is then without a Work, and removed.
+            for spec in (view.spec for view in views((work,), karmada.Work)):
+                for manifest in _manifests_of(work):
+                    keep = spec.preserve_resources_on_deletion
+                    await self._remove_object(member, manifest, keep=keep)
         elif cluster is not None and not cluster.metadata.deleting:
             return self._retry(request)  # blocked until the member is back
         self._env.fault("propagation.before-work-release")
@@ -407,12 +414,6 @@ def _applied_changes(work: Object, outcome: _Outcome) -> list[ConditionChange]:
         )
     )
     return changes
-
-
-def _reported_before(status: Values) -> Any:
-    for item in status.get("manifestStatuses", []):
-        return item.get("status")
-    return None
 
 
 def _applied(member: Object) -> _Outcome:

@@ -95,7 +95,8 @@ def build_manifest(template: Object, origin: Origin) -> Values:
 
 def may_take_over(member: Object, manifest: Mapping[str, Any]) -> bool:
     """Whether the member's object is managed by Karmada, or may become so."""
-    resolution = manifest["metadata"]["annotations"].get(names.ANNOTATION_CONFLICT_RESOLUTION)
+    annotations = manifest["metadata"].get("annotations", {})
+    resolution = annotations.get(names.ANNOTATION_CONFLICT_RESOLUTION)
     return is_managed(member) or resolution == names.OVERWRITE
 
 
@@ -109,13 +110,13 @@ def decide_change(member: Object, manifest: Mapping[str, Any]) -> Values:
     change: Values = {}
     labels = _entries(
         member.metadata.labels,
-        metadata["labels"],
+        metadata.get("labels", {}),
         member.metadata.annotations,
         karmada.ANNOTATION_MANAGED_LABELS,
     )
     annotations = _entries(
         member.metadata.annotations,
-        metadata["annotations"],
+        metadata.get("annotations", {}),
         member.metadata.annotations,
         karmada.ANNOTATION_MANAGED_ANNOTATIONS,
     )

@@ -48,6 +48,7 @@ class _Policies:
 
     async def _admit(self, hub: Cluster, policy: Object) -> None:
         permanent_id = policy.metadata.labels.get(karmada.LABEL_POLICY_ID) or self._env.new_uid()
+        policy.view(karmada.PropagationPolicy)  # before anything reads its spec
         spec = patch.values(policy.spec)
         selectors = [
             {**selector, "namespace": selector.get("namespace") or policy.namespace}

@@ -78,10 +78,15 @@ def build_item(work: Object) -> dict[str, Any] | None:
     }
     if applied.status != conditions.TRUE:
         item["appliedMessage"] = applied.message
-    for manifest in status.manifest_statuses[:1]:
-        if reported := patch.values(manifest.status):
-            item["status"] = reported
+    if reported := member_status(work):
+        item["status"] = reported
     return item
+
+
+def member_status(work: Object) -> patch.Values:
+    """The last reported status of the member's object; empty before there is one."""
+    reported = work.view(karmada.Work).status.manifest_statuses[:1]
+    return patch.values(reported[0].status) if reported else {}
 
 
 def customizations_of(hub: Cluster, resource: Resource) -> karmada.Customizations:

@@ -12,6 +12,7 @@ from datum_compute.api.quota.v1alpha1 import NAMESPACE_MILO_SYSTEM
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -87,8 +88,8 @@ class _Projects:
         if resourcemanager.FINALIZER_PROJECT not in project.metadata.finalizers:
             return DONE
         cleanup = resourcemanager.CONDITION_RESOURCE_CLEANUP
-        reported = project.view(resourcemanager.Project).status.conditions
-        if conditions.find(reported, cleanup) is None:
+        reported = views((project,), resourcemanager.Project)
+        if reported and conditions.find(reported[0].status.conditions, cleanup) is None:
             started = resourcemanager.REASON_CLEANUP_STARTED
             message = "Everything in the project is being deleted"
             project = await self._report(root, project, cleanup, FALSE, started, message)

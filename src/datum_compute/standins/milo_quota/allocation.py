@@ -183,7 +183,7 @@ class Allocation:
                 denied,
                 {
                     "limit": limits.get(resource_type, 0),
-                    "allocated": allocated.get(resource_type, 0),
+                    "allocated": budget.bounded(allocated.get(resource_type, 0)),
                     "available": max(
                         0, limits.get(resource_type, 0) - allocated.get(resource_type, 0)
                     ),
@@ -295,7 +295,7 @@ def build_claim_status(
 ) -> dict[str, Any]:
     """The claim's status with these decisions, and ``Granted`` from all its allocations."""
     status = patch.status_values(obj)
-    allocations = {one["resourceType"]: one for one in status.get("allocations", [])}
+    allocations = {one.get("resourceType", ""): one for one in status.get("allocations", [])}
     for decision in decided:
         allocation: dict[str, Any] = {
             "resourceType": decision.resource_type,

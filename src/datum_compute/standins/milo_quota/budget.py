@@ -115,7 +115,7 @@ def limits_of(grants: Iterable[quota.ResourceGrant]) -> dict[str, int]:
     limits: dict[str, int] = {}
     for grant in grants:
         for resource_type, amount in amounts_of(grant).items():
-            limits[resource_type] = limits.get(resource_type, 0) + amount
+            limits[resource_type] = bounded(limits.get(resource_type, 0) + amount)
     return limits
 
 
@@ -123,8 +123,14 @@ def amounts_of(grant: quota.ResourceGrant) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for allowance in grant.spec.allowances:
         amount = sum(bucket.amount for bucket in allowance.buckets)
-        amounts[allowance.resource_type] = amounts.get(allowance.resource_type, 0) + amount
+        amounts[allowance.resource_type] = bounded(amounts.get(allowance.resource_type, 0) + amount)
     return amounts
+
+
+def bounded(amount: int) -> int:
+    """The nearest number that a status can have: one odd grant must not keep a bucket from being
+    written."""
+    return max(0, min(amount, 2**63 - 1))
 
 
 def is_active(grant: quota.ResourceGrant) -> bool:

@@ -1,10 +1,12 @@
-"""Status writes that were computed from an older state."""
+"""Status writes: computed from an older state, or over what another writer left."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
 from datum_compute.runtime.writes import patch
@@ -46,3 +48,26 @@ async def test_an_unchanged_status_is_not_written() -> None:
         again = await patch.write_status(client, compute.WORKLOADS, written, wanted)
 
         assert again is written
+
+
+async def test_a_stored_condition_that_no_server_accepts_does_not_keep_a_status_from_it() -> None:
+    async with embedded_server() as embedded:
+        client = embedded.client("project/demo")
+        created = await client.create(compute.WORKLOADS, workload("acme/web:1", 1), "default")
+        odd = {"type": "not a type", "status": "True", "reason": "", "message": ""}
+        good = {
+            **odd,
+            "type": "Good",
+            "reason": "Kept",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        body = {**msgspec.json.decode(created.to_wire()), "status": {"conditions": [odd, good]}}
+        stored = Object.from_wire(msgspec.json.encode(body))
+        wanted = {"conditions": [odd, good], "replicas": 2}
+
+        written = await patch.write_status(client, compute.WORKLOADS, stored, wanted)
+        with pytest.raises(errors.Invalid):  # one of our own
+            await patch.write_status(client, compute.WORKLOADS, written, {"conditions": [odd]})
+
+        assert patch.values(written.status)["conditions"] == [good]
+        assert await status_of(client) == 2

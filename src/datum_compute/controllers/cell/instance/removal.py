@@ -29,6 +29,7 @@ from datum_compute.decisions.connectivity import (
     is_claim_kept,
 )
 from datum_compute.log import get_logger
+from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.writes import patch
@@ -91,7 +92,7 @@ class Removal:
             return PlaneReachability.UNKNOWN
         deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
         wanting = find_deployment(cell, deployment, instance.namespace)
-        if is_claim_kept(instance.view(compute.Instance), wanting):
+        if any(is_claim_kept(view, wanting) for view in views((instance,), compute.Instance)):
             return PlaneReachability.ANSWERED
         name = names.claim_name(instance.name)
         claims = quota.RESOURCE_CLAIMS
@@ -102,8 +103,9 @@ class Removal:
 
 
 def find_deployment(cell: Cluster, name: str, namespace: str) -> compute.WorkloadDeployment | None:
+    """None also for one that cannot be read: it claims again when it can."""
     found = cell.cache(compute.WORKLOAD_DEPLOYMENTS).get(name, namespace) if name else None
-    return found.view(compute.WorkloadDeployment) if found is not None else None
+    return next(iter(views((found,) if found else (), compute.WorkloadDeployment)), None)
 
 
 async def cleanup_outcome(call: Awaitable[PlaneReachability]) -> CleanupOutcome:

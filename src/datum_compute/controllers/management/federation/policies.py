@@ -16,7 +16,7 @@ from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client
-from datum_compute.controllers.management.federation.hub_objects import city_of, city_of_policy
+from datum_compute.controllers.management.federation.hub_objects import city_of_policy
 from datum_compute.controllers.planes import HUB
 from datum_compute.runtime.controller import Controller, Read, Watch
 from datum_compute.runtime.fleet import Fleet
@@ -66,7 +66,7 @@ class PolicyCleanup:
         if (left := self._grace_left(request, policy.metadata.uid)) > 0:
             return after(left)
         held = hub.cache(compute.WORKLOAD_DEPLOYMENTS).list(policy.namespace)
-        if not any(city_of(each) == city for each in held):
+        if not any(_city_label(each) == city for each in held):
             await ensure_policy_removed(hub.client, policy.namespace, city)
         return DONE
 
@@ -96,5 +96,10 @@ async def ensure_policy_removed(hub_client: Client, hub_namespace: str, city: st
 
 
 def _policy_of(_: str, hub_deployment: Object) -> Iterable[Request]:
-    name = names.policy_name(city_of(hub_deployment))
-    return [Request(HUB, hub_deployment.namespace, name)]
+    city = _city_label(hub_deployment)
+    return [Request(HUB, hub_deployment.namespace, names.policy_name(city))] if city else []
+
+
+def _city_label(hub_deployment: Object) -> str:
+    """By which policies select; it can be read whatever the spec is."""
+    return hub_deployment.metadata.labels.get(compute.LABEL_TOPOLOGY_CITY_CODE, "")

@@ -20,6 +20,7 @@ from datum_compute.controllers.management.federation.propagation import (
 from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.controllers.planes import HUB, hub_namespace_of
 from datum_compute.env import Environment
+from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.live_reads import find_live
@@ -111,6 +112,8 @@ class Federator:
         route: status.Route,
         wait: removal.RemovalWait | None = None,
     ) -> None:
+        if not readable((deployment,), compute.WorkloadDeployment):
+            return  # its deletion goes on without a report
         if wait is not None and wait.shown:
             route = replace(route, removal=(wait.reason, wait.message))
         wanted = status.build_status(deployment, hub_deployment, route, self._env.now())
@@ -157,7 +160,8 @@ class Federator:
                 # The last report stays.
                 await self._copy_status(project, deployment, deployment, route, wait)
             return after(wait.delay)
-        await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(deployment))
+        for city in removal.cities_of(deployment):
+            await ensure_policy_removed(hub.client, hub_namespace, city)
         self._env.fault("federation.before-release")
         await patch.release_finalizer(
             project.client,
@@ -184,7 +188,8 @@ class Federator:
         if await find_live(project.client, deployments, request.name, request.namespace):
             raise Waiting("the cache has not seen this deployment yet", 1.0)
         await patch.delete_if_present(hub.client, deployments, copy)
-        await ensure_policy_removed(hub.client, hub_namespace, hub_objects.city_of(copy))
+        for city in removal.cities_of(copy):
+            await ensure_policy_removed(hub.client, hub_namespace, city)
         self._copies.forget(copy.metadata.uid)
 
 

@@ -2,11 +2,11 @@
 
 When the hub copy is deleted Karmada deletes the cell's deployment at once, and its status with it.
 So the copy is first scaled to zero, and deleted when the cell reports no Instance. It is deleted
-without that report when the cell is unreachable, when no cell has the deployment, and when the
-cell has had its time: 90 seconds where it has not even acknowledged the scale to zero, as when its
-manager is down, ten minutes where it has, or where it refuses the copy of a deployment that it
-runs. The finalizer stays until the hub has nothing left of the deployment. What a deletion waits
-for is in the condition ``Removed``.
+without that report when the cell is unreachable, when no cell has the deployment, when the copy
+cannot be read, and when the cell has had its time: 90 seconds where it has not even acknowledged
+the scale to zero, as when its manager is down, ten minutes where it has, or where it refuses the
+copy of a deployment that it runs. The finalizer stays until the hub has nothing left of the
+deployment. What a deletion waits for is in the condition ``Removed``.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client
 from datum_compute.controllers.management.federation import bindings
-from datum_compute.controllers.management.federation.hub_objects import city_of
 from datum_compute.controllers.management.federation.status import Route
+from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.live_reads import find_live
 from datum_compute.runtime.writes import patch
@@ -70,7 +70,9 @@ def decide_drain(
     deployment: Object, hub_deployment: Object, route: Route, *, drained_for: float, now: datetime
 ) -> RemovalWait | None:
     """What the copy waits for before it may be deleted; None when it may."""
-    if not route.cells or route.reachable is False or _has_drained(hub_deployment):
+    if not route.cells or route.reachable is False:
+        return None
+    if not readable((hub_deployment,), compute.WorkloadDeployment) or _has_drained(hub_deployment):
         return None
     left = DRAIN_SECONDS - (now - _deleted_at(deployment, now)).total_seconds()
     since = conditions.wire_time(_deleted_at(deployment, now))
@@ -160,10 +162,18 @@ async def is_deleted(hub: Cluster, hub_namespace: str, deployment: Object) -> bo
     return not await _has_live_works(hub, hub_namespace, deployment)
 
 
+def cities_of(deployment: Object) -> list[str]:
+    """The city of a deployment; none where it cannot be read."""
+    return [each.spec.city_code for each in views((deployment,), compute.WorkloadDeployment)]
+
+
 async def _has_live_works(hub: Cluster, hub_namespace: str, deployment: Object) -> bool:
-    """Works have no label to select by, so all Works of the city's cells are searched."""
+    """Works have no label to select by, so all Works of the city's cells are searched, or of all
+    cells where the city cannot be read."""
+    cities = cities_of(deployment)
     for cluster in hub.cache(karmada.CLUSTERS).list():
-        if cluster.metadata.labels.get(compute.LABEL_TOPOLOGY_CITY_CODE) != city_of(deployment):
+        city = cluster.metadata.labels.get(compute.LABEL_TOPOLOGY_CITY_CODE)
+        if cities and city not in cities:
             continue
         namespace = karmada.execution_namespace(cluster.name)
         works = await hub.client.list(karmada.WORKS.metadata, namespace)

@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-long test-cluster test-containers test-campaign check bench generate record-rights plugin clean
+.PHONY: help up down test test-long test-cluster test-containers test-campaign check bench generate record-rights plugin image artifact clean
 
 help: ## Show what each target does
 	@echo "Usage: make TARGET"
@@ -83,6 +83,12 @@ record-rights: $(VENV)/.development ## Record which rights each process needs, t
 
 plugin: $(VENV)/.product ## Build the single-file datumctl plugin into dist/
 	$(BIN)/python scripts/build_plugin.py
+
+image: $(VENV)/.product ## Build the manager's image and its SBOM into dist/ (Debian with buildah)
+	$(BIN)/python scripts/build_image.py
+
+artifact: $(VENV)/.product ## Render the overlays into dist/, as files and as an OCI artifact
+	$(BIN)/python scripts/build_artifact.py
 
 clean: ## Remove the virtual environment and build results
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -69,10 +69,12 @@ class ControlPlane:
         tools: Path,
         *,
         apiserver_arguments: Sequence[str] = (),
+        issuer: str = "https://kubernetes.default.svc",
         start_timeout: float = START_TIMEOUT,
     ) -> None:
         self._tools = tools
         self._apiserver_arguments = tuple(apiserver_arguments)
+        self._issuer = issuer
         self._start_timeout = start_timeout
         self._directory: Path | None = None
         self._etcd: Process | None = None
@@ -156,7 +158,7 @@ class ControlPlane:
                 f"--tls-private-key-file={directory / 'server.key'}",
                 f"--token-auth-file={directory / 'tokens.csv'}",
                 "--authorization-mode=RBAC",
-                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-issuer={self._issuer}",
                 f"--service-account-key-file={directory / 'service-account.key'}",
                 f"--service-account-signing-key-file={directory / 'service-account.key'}",
                 "--service-cluster-ip-range=10.0.0.0/24",

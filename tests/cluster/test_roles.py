@@ -152,7 +152,7 @@ def test_reviews_deny_what_no_role_allows(cluster: ControlPlane) -> None:
         assert allowed("patch", "compute.datumapis.com", "workloads")
         for verb, group, resource in (
             ("delete", "compute.datumapis.com", "workloads"),
-            ("list", "", "secrets"),
+            ("delete", "", "secrets"),
             ("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
             ("create", "quota.miloapis.com", "resourceclaims"),
             ("impersonate", "", "users"),

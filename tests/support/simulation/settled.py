@@ -212,7 +212,11 @@ async def _data(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
                 for kind, _, name in (entry.partition("/") for entry in desired.data):
                     if kind == resource.kind:
                         users.setdefault(name, []).append(f"default/{deployment}")
-            found = await _named(platform, resource, plane)
+            found = {
+                name: obj
+                for name, obj in (await _named(platform, resource, plane)).items()
+                if not obj.namespace.startswith("kube-")  # a cluster's own
+            }
             if problem := _compare(f"{resource} on {plane}", found, users):
                 return problem
             for name, obj in found.items():

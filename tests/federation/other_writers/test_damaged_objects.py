@@ -209,7 +209,7 @@ def check(outcome: Outcome) -> None:
     assert all(counts[plane] >= least for plane, least in LEAST.items()), counts
     assert len({each.resource for each in outcome.damaged}) >= LEAST_KINDS
     kinds = Counter((each.valid, each.unreadable) for each in outcome.damaged)
-    assert (kinds[False, True] >= 10, kinds[True, False] >= 3) == (True, True), kinds
+    assert (kinds[False, True] >= 10, kinds[True, False] >= 1) == (True, True), kinds
 
 
 def test_good_objects_change_among_damaged_ones_of_every_kind_that_is_watched() -> None:

@@ -27,7 +27,7 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.remote_command import CommandRequest
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers import conformance
-from datum_compute.providers.conformance import Check
+from datum_compute.providers.conformance import Capability, Check, Lack
 from datum_compute.providers.conformance.harness import run
 from datum_compute.providers.protocol import ExecRefused
 from datum_compute.testing.expectations import eventually
@@ -37,7 +37,14 @@ from tests.support.cluster.namespaces import ClusterNamespace, given_city, workl
 from tests.support.cluster.node import IMAGE, KubeletCredential, Node
 from tests.support.cluster.roles import NAMESPACE, applied, define_kinds, manager_token
 from tests.support.processes.managers import manager
-from tests.support.providers.pod_harness import LACKS, PodHarness, http_get
+from tests.support.providers.pod_harness import (
+    LACKS,
+    PodHarness,
+    http_get,
+    the_pod_names_its_pull_secrets,
+)
+
+NO_REGISTRY = Lack("the node reaches no registry", the_pod_names_its_pull_secrets)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kubelet, pytest.mark.realtime]
 
@@ -161,7 +168,7 @@ async def kubelet_harness(cell: RealCell, directory: Path) -> AsyncIterator[Kube
         timeout_seconds=WITHIN,
         settle_seconds=3,
         retry_seconds=25,
-        lacks=LACKS,
+        lacks=LACKS | {Capability.PRIVATE_IMAGES: NO_REGISTRY},
         env=SystemEnvironment(),
         provider_client=client,
         node=cell.node,

@@ -7,6 +7,7 @@ import pytest
 from datum_compute.providers import conformance
 from datum_compute.providers.conformance import (
     Check,
+    data,
     failures,
     lifecycle,
     logs,
@@ -32,6 +33,14 @@ SMOKE = (
     failures.an_instance_too_large_for_the_site_is_reported,
     processes.a_killed_process_is_started_again,
     processes.a_process_out_of_memory_is_reported_as_such,
+    data.variables_come_from_keys_of_config_maps_and_secrets,
+    data.files_have_the_mode_of_their_volume,
+    data.items_choose_keys_paths_and_modes,
+    data.a_sub_path_is_mounted_alone,
+    data.changed_data_is_there_after_a_restart,
+    data.a_missing_key_is_named_until_it_is_there,
+    data.a_private_image_is_pulled_with_the_secret_that_matches,
+    data.a_private_image_without_the_right_password_is_reported,
     networks.declared_ports_answer_at_the_external_address,
     logs.a_long_line_is_read_to_its_end,
     logs.followed_lines_begin_with_the_first_and_end_with_the_instance,

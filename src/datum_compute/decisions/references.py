@@ -11,7 +11,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping
+import posixpath
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
@@ -66,43 +67,62 @@ class KeyReference(NamedTuple):
 
 IMAGE_PULLS = "image pulls"
 """The use of a Secret with the credential of a registry."""
+PULL_KEY = ".dockerconfigjson"
+"""The key of a Secret of type ``kubernetes.io/dockerconfigjson``."""
+
+
+def volume_reference(
+    volume: compute.Volume,
+) -> tuple[Reference, compute.ConfigMapVolume | compute.SecretVolume] | None:
+    """The object whose keys are the files of a volume; None for a disk."""
+    if volume.config_map is not None:
+        files = volume.config_map
+        return Reference(CONFIG_MAP, files.name, files.optional), files
+    if volume.secret is not None:
+        name, optional = volume.secret.secret_name, volume.secret.optional
+        return Reference(SECRET, name, optional), volume.secret
+    return None
+
+
+def variable_reference(source: compute.EnvVarSource) -> tuple[Reference, str] | None:
+    """The object and key that a variable is taken from; None for another source."""
+    for kind, key in ((CONFIG_MAP, source.config_map_key_ref), (SECRET, source.secret_key_ref)):
+        if key is not None:
+            return Reference(kind, key.name, key.optional), key.key
+    return None
+
+
+def variables_reference(source: compute.EnvFromSource) -> Reference | None:
+    """The object of which every key is a variable."""
+    for kind, ref in ((CONFIG_MAP, source.config_map_ref), (SECRET, source.secret_ref)):
+        if ref is not None:
+            return Reference(kind, ref.name, ref.optional)
+    return None
 
 
 def key_references(spec: compute.InstanceSpec) -> Iterator[KeyReference]:
     """Every mention of a ConfigMap or Secret, in the order of the spec."""
     for volume in spec.volumes:
-        use = f"volume {volume.name}"
-        if volume.config_map is not None:
-            found = Reference(CONFIG_MAP, volume.config_map.name, volume.config_map.optional)
-            yield KeyReference(found, "", use)
-        if volume.secret is not None:
-            found = Reference(SECRET, volume.secret.secret_name, volume.secret.optional)
-            yield KeyReference(found, "", use)
+        if found := volume_reference(volume):
+            reference, files = found
+            for key in [item.key for item in files.items] or [""]:
+                yield KeyReference(reference, key, f"volume {volume.name}")
     sandbox = spec.runtime.sandbox
     if sandbox is None:
         return
     for container in sandbox.containers:
         yield from _of_container(container)
     for pull_secret in sandbox.image_pull_secrets:
-        yield KeyReference(Reference(SECRET, pull_secret.name), "", IMAGE_PULLS)
+        yield KeyReference(Reference(SECRET, pull_secret.name), PULL_KEY, IMAGE_PULLS)
 
 
 def _of_container(container: compute.Container) -> Iterator[KeyReference]:
     for each in container.env_from:
-        use = f"variables of container {container.name}"
-        for kind, ref in ((CONFIG_MAP, each.config_map_ref), (SECRET, each.secret_ref)):
-            if ref is not None:
-                yield KeyReference(Reference(kind, ref.name, ref.optional), "", use)
+        if reference := variables_reference(each):
+            yield KeyReference(reference, "", f"variables of container {container.name}")
     for variable in container.env:
-        source, use = variable.value_from, f"variable {variable.name}"
-        if source is None:
-            continue
-        for kind, key in (
-            (CONFIG_MAP, source.config_map_key_ref),
-            (SECRET, source.secret_key_ref),
-        ):
-            if key is not None:
-                yield KeyReference(Reference(kind, key.name, key.optional), key.key, use)
+        if variable.value_from and (found := variable_reference(variable.value_from)):
+            yield KeyReference(*found, f"variable {variable.name}")
 
 
 def references_of(spec: compute.InstanceSpec) -> tuple[Reference, ...]:
@@ -115,7 +135,7 @@ def references_of(spec: compute.InstanceSpec) -> tuple[Reference, ...]:
     return tuple(Reference(*key, optional[key]) for key in sorted(optional))
 
 
-def describe_missing_keys(spec: compute.InstanceSpec, keys: Mapping[str, Container[str]]) -> str:
+def describe_missing_keys(spec: compute.InstanceSpec, keys: Mapping[str, Collection[str]]) -> str:
     """What an Instance cannot start without, of the objects with these keys, by entry; empty when
     nothing is missing."""
     missing = []
@@ -125,12 +145,25 @@ def describe_missing_keys(spec: compute.InstanceSpec, keys: Mapping[str, Contain
             continue
         what = f"{reference} has no key {key!r}" if present is not None else f"no {reference}"
         missing.append(f"{what} for {use}")
+    missing += _missing_sub_paths(spec, keys)
     return "; ".join(dict.fromkeys(missing))
 
 
-def describe_required(spec: compute.InstanceSpec) -> str:
-    """The objects that an Instance cannot start without."""
-    return ", ".join(str(each) for each in references_of(spec) if not each.optional)
+def _missing_sub_paths(
+    spec: compute.InstanceSpec, keys: Mapping[str, Collection[str]]
+) -> Iterator[str]:
+    volumes = {volume.name: volume_reference(volume) for volume in spec.volumes}
+    for container in spec.runtime.sandbox.containers if spec.runtime.sandbox else ():
+        for attachment in container.volume_attachments:
+            wanted = posixpath.normpath(attachment.sub_path)
+            found = volumes.get(attachment.name)
+            if not attachment.sub_path or found is None or found[0].optional:
+                continue
+            reference, files = found
+            paths = [posixpath.normpath(item.path) for item in files.items]
+            paths = paths or [*keys.get(reference.entry, [wanted])]
+            if not any(f"{path}/".startswith(f"{wanted}/") for path in paths):
+                yield f"volume {attachment.name} of {reference} has no file {wanted!r} for subPath"
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,10 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client.protocol import Client
-from datum_compute.decisions import references
 from datum_compute.env import Environment
 from datum_compute.providers import errors
 from datum_compute.providers.protocol import (
     Addresses,
-    DataMounter,
     InstanceReport,
     InstanceTarget,
     Provider,
@@ -97,11 +95,6 @@ class InstanceRunner:
         return result
 
     async def _ensure(self, target: InstanceTarget) -> tuple[InstanceReport, Result]:
-        needed = references.describe_required(target.instance.spec)
-        if needed and not isinstance(self._provider, DataMounter):
-            text = f"the {self._provider.name} runtime cannot mount {needed} yet"
-            state = failed(compute.REASON_CONFIGURATION_ERROR, text)
-            return InstanceReport(state, state), DONE
         try:
             report = await self._provider.ensure(target)
         except errors.NotReady as error:

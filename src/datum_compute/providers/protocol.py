@@ -89,14 +89,6 @@ class RunnableProvider(Provider, Protocol):
     def controllers(self) -> Sequence[Controller]: ...
 
 
-@runtime_checkable
-class DataMounter(Protocol):
-    """A provider that gives Instances the ConfigMaps and Secrets they name. For any other the frame
-    refuses Instances that cannot start without them."""
-
-    mounts_data: bool
-
-
 class LogLine(NamedTuple):
     """One line of an Instance's output."""
 

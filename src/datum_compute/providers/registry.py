@@ -170,9 +170,9 @@ async def _build_image(
     dockerfile: str | None,
     show: Callable[[str], None],
 ) -> str:
-    from datum_compute.providers.container import builder
+    from datum_compute.providers.container.build import image
 
-    return await builder.build_image(env, engine, name, directory, dockerfile, show)
+    return await image.build_image(env, engine, name, directory, dockerfile, show)
 
 
 def _engine(name: str) -> ProviderRecord:

@@ -58,26 +58,8 @@ def sandbox_of(target: InstanceTarget) -> compute.Sandbox:
     return sandbox
 
 
-def environment(target: InstanceTarget, container: compute.Container) -> dict[str, str]:
-    """The literal variables and those of the Instance's own fields; references to data are
-    refused before a provider is called."""
-    found = {}
-    for variable in container.env:
-        source = variable.value_from
-        if source is None:
-            found[variable.name] = variable.value
-        elif source.field_ref is not None:
-            found[variable.name] = _field(target.instance, source.field_ref.field_path)
-        else:
-            raise Rejected(
-                compute.REASON_CONFIGURATION_ERROR,
-                f"container {container.name}: env {variable.name}: this source of a value is"
-                " not served by this runtime; give a literal value",
-            )
-    return found
-
-
-def _field(instance: compute.Instance, path: str) -> str:
+def field_value(instance: compute.Instance, path: str) -> str:
+    """What ``fieldRef`` takes. Raises ``Rejected``."""
     metadata = instance.metadata
     plain = {
         "metadata.name": metadata.name,
@@ -96,6 +78,14 @@ def _field(instance: compute.Instance, path: str) -> str:
         compute.REASON_CONFIGURATION_ERROR,
         f"env fieldRef \"{path}\": expected one of {', '.join(plain)}, metadata.labels['KEY']"
         " or metadata.annotations['KEY']",
+    )
+
+
+def unserved_source(container: compute.Container, variable: compute.EnvVar) -> Rejected:
+    return Rejected(
+        compute.REASON_CONFIGURATION_ERROR,
+        f"container {container.name}: env {variable.name}: this source of a value is not served by"
+        " this runtime; give a literal value",
     )
 
 

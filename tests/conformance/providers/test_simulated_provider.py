@@ -118,6 +118,7 @@ async def the_cell_is_enough(cell: Harness) -> None:
 LACKS = {
     Capability.PROCESSES: Lack("nothing runs", no_container_runs),
     Capability.COMMANDS: Lack("nothing runs", commands.no_command_can_be_run),
+    Capability.PRIVATE_IMAGES: Lack("nothing is pulled", no_container_runs),
     Capability.CAPACITY: Lack("nothing takes room", any_size_runs),
     Capability.PUBLISHED: Lack("nothing could answer", no_external_address),
     Capability.ENGINE: Lack("it depends on nothing but its cell", the_cell_is_enough),

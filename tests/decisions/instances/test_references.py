@@ -44,9 +44,11 @@ def spec(
     env: list[dict[str, Any]] | None = None,
     env_from: list[dict[str, Any]] | None = None,
     volumes: list[dict[str, Any]] | None = None,
+    attachments: list[dict[str, Any]] | None = None,
     **sandbox: Any,
 ) -> compute.InstanceSpec:
     container = {"name": "app", "image": "a:1", "env": env or [], "envFrom": env_from or []}
+    container["volumeAttachments"] = attachments or []
     body = {
         "runtime": {
             "resources": {"instanceType": "datumcloud/d1-standard-2"},
@@ -129,6 +131,22 @@ def test_a_missing_key_is_named_with_its_use() -> None:
         "Secret \"keys\" has no key 'k' for variable V"
     )
     assert describe_missing_keys(template, {**present, "Secret/keys": ("k",)}) == ""
+
+
+def test_a_missing_item_and_a_missing_sub_path_are_named() -> None:
+    items = [{"key": "a", "path": "deep/a"}]
+    template = spec(
+        volumes=[{"name": "files", "configMap": {"name": "settings", "items": items}}],
+        attachments=[
+            {"name": "files", "mountPath": "/a", "subPath": "deep"},
+            {"name": "files", "mountPath": "/b", "subPath": "a"},
+        ],
+    )
+
+    assert describe_missing_keys(template, {"ConfigMap/settings": ("b",)}) == (
+        "ConfigMap \"settings\" has no key 'a' for volume files;"
+        " volume files of ConfigMap \"settings\" has no file 'a' for subPath"
+    )
 
 
 _NAMES = st.sampled_from(("a", "b", "c", "d", "e", "f"))

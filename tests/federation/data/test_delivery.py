@@ -6,12 +6,14 @@ import asyncio
 import base64
 
 import pytest
+import yaml
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.scheme import Resource
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
+from tests.support.decisions.samples import sample_objects
 from tests.support.federation.crash_scenarios import HOME, at_home
 from tests.support.federation.data import (
     KEYS,
@@ -30,6 +32,7 @@ from tests.support.federation.data import (
 )
 from tests.support.federation.stage import CITIES, NAMESPACE, SINGLE_CLUSTER, stage
 from tests.support.objects import condition, exists, find, message, until, until_gone
+from tests.support.paths import ROOT
 
 
 async def test_two_workloads_in_two_cities_share_their_data_until_the_last_is_deleted() -> None:
@@ -223,6 +226,17 @@ async def test_a_key_that_an_instance_needs_and_the_object_lacks_is_named() -> N
         assert message(instance, "Ready") == "Secret \"keys\" has no key 'token' for variable TOKEN"
         await on.project.patch(core.SECRETS, KEYS, merge({"data": secret()["data"]}), NAMESPACE)
         await until_running(on, "DFW")
+
+
+async def test_the_sample_with_configuration_and_secrets_runs_when_its_objects_are_there() -> None:
+    body = yaml.safe_load((ROOT / "samples/config-and-secret.yaml").read_text())
+    objects = sample_objects()
+    async with stage(cities=("DFW",)) as on:
+        await deploy(on, body)
+        await until_deployment(on, compute.REASON_SOURCE_NOT_FOUND, name="ledger")
+        for resource, created in objects:
+            await on.project.create(resource, created, NAMESPACE)
+        await until_running(on, "DFW", name="ledger")
 
 
 async def test_on_a_single_cluster_instances_use_the_objects_of_their_own_namespace() -> None:

@@ -28,7 +28,7 @@ from cryptography.x509.oid import NameOID
 
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers.container import host
-from datum_compute.providers.container.archive import build_archive
+from datum_compute.providers.container.build.archive import build_archive
 from tests.support.cluster.control_plane import (
     ControlPlane,
     ControlPlaneError,

@@ -40,6 +40,7 @@ KEY = (
 SSH = "must be USER:KEY with an SSH public key, as in ana:ssh-ed25519 AAAAC3Nz… ana@example"
 SSH_KEYS = "spec.template.metadata.annotations[compute.datumapis.com/ssh-keys]"
 CITIES = 'supported values: "DFW", "IAD", "LHR"'
+WITHIN = "must be a path within the volume, without ':' and '..'"
 MOUNT = "must be an absolute path without ':' and '..'"
 QUANTITY = "must be a quantity such as 500m, 2 or 25Gi"
 CPU = {"resource": {"name": "cpu", "target": {"averageUtilization": 50}}}
@@ -286,8 +287,34 @@ INVALID_WORKLOADS = [
     InvalidWorkload("config map with a bad mode", CONTAINER, {"VOLUME": {"name": "scratch", "configMap": {"name": "c", "defaultMode": 1000}}}, [
         "VOLUME.configMap.defaultMode: Invalid value: 1000: must be from 0 to 511 (octal 0777)",
     ]),
-    InvalidWorkload("config map with items", CONTAINER, {"VOLUME": {"name": "scratch", "configMap": {"name": "c", "items": [{"key": "a", "path": "b"}]}}}, [
-        "VOLUME.configMap.items: Forbidden: not implemented: every key becomes a file",
+    InvalidWorkload("item of nothing", CONTAINER, {"VOLUME": {"name": "scratch", "configMap": {"name": "c", "items": [{}]}}}, [
+        "VOLUME.configMap.items[0].key: Required value",
+        "VOLUME.configMap.items[0].path: Required value",
+    ]),
+    InvalidWorkload("items outside their volume", CONTAINER, {"VOLUME": {"name": "scratch", "secret": {"secretName": "s", "items": [
+        {"key": "a", "path": "/a"}, {"key": "a", "path": "b/../../a"}, {"key": "a", "path": "..a"}, {"key": "a", "path": "a", "mode": 512},
+    ]}}}, [
+        f'VOLUME.secret.items[0].path: Invalid value: "/a": {WITHIN}',
+        f'VOLUME.secret.items[1].path: Invalid value: "b/../../a": {WITHIN}',
+        f'VOLUME.secret.items[2].path: Invalid value: "..a": {WITHIN}',
+        "VOLUME.secret.items[3].mode: Invalid value: 512: must be from 0 to 511 (octal 0777)",
+    ]),
+    InvalidWorkload("items at one place", CONTAINER, {"VOLUME": {"name": "scratch", "configMap": {"name": "c", "items": [
+        {"key": "a", "path": "a"}, {"key": "b", "path": "./a"}, {"key": "b", "path": "a/b"},
+    ]}}}, [
+        'VOLUME.configMap.items[1].path: Duplicate value: "./a"',
+        'VOLUME.configMap.items[2].path: Invalid value: "a/b": is a file and a directory: another path is within it',
+    ]),
+    InvalidWorkload("sub path that climbs", CONTAINER, {
+        "VOLUME": {"name": "scratch", "configMap": {"name": "c"}}, "APP.volumeAttachments[0].subPath": "../a",
+    }, [f'APP.volumeAttachments[0].subPath: Invalid value: "../a": {WITHIN}']),
+    InvalidWorkload("sub path of a disk", CONTAINER, {"APP.volumeAttachments[0].subPath": "a"}, [
+        "APP.volumeAttachments[0].subPath: Forbidden: only a volume of a ConfigMap or Secret has one",
+    ]),
+    InvalidWorkload("sub path that is not mounted", CONTAINER, {
+        "VOLUME": {"name": "scratch", "configMap": {"name": "c"}}, "APP.volumeAttachments[0]": {"name": "scratch", "subPath": "a"},
+    }, [
+        "APP.volumeAttachments[0].subPath: Forbidden: needs a mountPath",
     ]),
     InvalidWorkload("secret without a name", CONTAINER, {"VOLUME": {"name": "scratch", "secret": {"name": "s"}}}, ["VOLUME.secret.secretName: Required value"]),
 

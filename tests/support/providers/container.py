@@ -20,6 +20,7 @@ from datum_compute.providers.conformance import (
     Harness,
     Lack,
     ObservedContainer,
+    PrivateImage,
     failures,
 )
 from datum_compute.providers.container import ContainerProvider, host, sockets, spec
@@ -28,6 +29,7 @@ from datum_compute.providers.protocol import ExecSource, LogSource
 from datum_compute.providers.sandbox import LABEL_UID
 from datum_compute.runtime.manager import Manager
 from datum_compute.testing.server import EmbeddedServer, embedded_server
+from tests.support.providers.registry import private_registry
 
 LACKS = {
     Capability.VIRTUAL_MACHINES: Lack(
@@ -59,7 +61,7 @@ class Proxy:
 
     def __init__(self, socket: str, engine_socket: str) -> None:
         self._socket = socket
-        self._engine_socket = engine_socket
+        self.engine_socket = engine_socket
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -79,7 +81,7 @@ class Proxy:
         assert task is not None
         self._connections.add(task)
         try:
-            engine_reader, engine_writer = await asyncio.open_unix_connection(self._engine_socket)
+            engine_reader, engine_writer = await asyncio.open_unix_connection(self.engine_socket)
             try:
                 await asyncio.gather(_pump(reader, engine_writer), _pump(engine_reader, writer))
             finally:
@@ -159,6 +161,25 @@ class ContainerHarness(Harness):
         finally:
             await self.proxy.open()
 
+    @asynccontextmanager
+    async def private_image(self) -> AsyncIterator[PrivateImage]:
+        """In a registry on loopback, which podman must be told to use without TLS."""
+        async with private_registry(host.build_busybox_image(_busybox())) as image:
+            usual = self.proxy.engine_socket
+            if self.engine == sockets.PODMAN:
+                await self._move_to(await _podman_without_tls(image.registry, self.env))
+            try:
+                yield image
+            finally:
+                await self._move_to(usual)
+                await self.direct._found("DELETE", f"/images/{image.reference}")
+
+    async def _move_to(self, engine_socket: str) -> None:
+        if engine_socket != self.proxy.engine_socket:
+            await self.proxy.close()
+            self.proxy.engine_socket = engine_socket
+            await self.proxy.open()
+
     async def answer(self, address: str, port: int) -> str:
         reader, writer = await asyncio.wait_for(asyncio.open_connection(address, port), 5)
         try:
@@ -169,6 +190,32 @@ class ContainerHarness(Harness):
         if not found:
             raise ConnectionResetError(f"{address}:{port} closed the connection")
         return found.partition(b"\r\n\r\n")[2].decode()
+
+
+class _InsecureRegistry(SystemEnvironment):
+    def __init__(self, configuration: Path) -> None:
+        super().__init__()
+        self._configuration = str(configuration)
+
+    def variables(self) -> dict[str, str]:
+        return {**super().variables(), "CONTAINERS_REGISTRIES_CONF": self._configuration}
+
+
+async def _podman_without_tls(registry: str, env: ProxiedEnvironment) -> str:
+    """The socket of a podman that ends by itself, on the same images and containers."""
+    directory = Path(env.socket).parent / "insecure"
+    directory.mkdir()
+    configuration = directory / "registries.conf"
+    configuration.write_text(f'[[registry]]\nlocation = "{registry}"\ninsecure = true\n')
+    socket = str(directory / "podman.sock")
+    assert await sockets.serve_podman(_InsecureRegistry(configuration), socket)
+    return socket
+
+
+def _busybox() -> bytes:
+    found = host.static_busybox(SystemEnvironment())
+    assert found is not None
+    return found
 
 
 def _running(inspected: dict[str, object]) -> ObservedContainer:

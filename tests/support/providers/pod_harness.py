@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,14 +20,16 @@ from datum_compute.providers.conformance import (
     Harness,
     Lack,
     ObservedContainer,
+    PrivateImage,
     failures,
     networks,
 )
-from datum_compute.providers.conformance.harness import addresses, expect, run
+from datum_compute.providers.conformance.harness import addresses, create, expect, run, wait
 from datum_compute.providers.pod import PodProvider, PodSettings
 from datum_compute.providers.protocol import ExecSource, LogSource
 from datum_compute.providers.sandbox import LABEL_UID
 from datum_compute.runtime.manager import Manager
+from tests.support.providers.pods import PRIVATE_IMAGE
 
 
 async def the_cell_is_enough(cell: Harness) -> None:
@@ -38,6 +41,21 @@ async def the_address_is_that_of_the_pod(cell: Harness) -> None:
     [pod] = (await cell.client.list(core.PODS, label_selector=_of(found.metadata.uid))).items
     expected = (pod.view(core.Pod).status.pod_ip, "")
     expect(addresses(found) == expected, f"the addresses are {addresses(found)}")
+
+
+async def the_pod_names_its_pull_secrets(cell: Harness) -> None:
+    """Kubelets pull with them."""
+
+    def change(body: dict[str, Any]) -> None:
+        body["spec"]["runtime"]["sandbox"]["imagePullSecrets"] = [{"name": "registry"}]
+
+    found = await create(cell, "pulled-0", change=change)
+
+    async def has_them() -> bool:
+        pods = await cell.running(found.metadata.uid)
+        return any('"imagePullSecrets": [{"name": "registry"}]' in pod.description for pod in pods)
+
+    await wait(cell, has_them, "no Pod has the pull secrets")
 
 
 LACKS = {
@@ -103,6 +121,10 @@ class PodHarness(Harness):
     async def discard(self, uid: str) -> None:
         for pod in (await self.client.list(core.PODS, label_selector=_of(uid))).items:
             await self.client.delete(core.PODS, pod.name, pod.namespace)
+
+    @asynccontextmanager
+    async def private_image(self) -> AsyncIterator[PrivateImage]:
+        yield PRIVATE_IMAGE
 
     def failure(self, reason: str) -> Failure:
         found = super().failure(reason)

@@ -2,12 +2,13 @@
 
 The stand-in writes the statuses of Pods as they were read from Kubernetes 1.32. What becomes of a
 Pod follows from its spec: an image that cannot be had, a command that does not exist, a shell
-command that ends, a size that no node has.
+command that ends, a size that no node has, a ConfigMap or Secret that is missing.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -18,14 +19,19 @@ from typing import Any
 from datum_compute.api import core, planes
 from datum_compute.api.meta import Object
 from datum_compute.api.quantities import parse
+from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.kinds.columns import AGE, NAME
 from datum_compute.apiserver.kinds.served_kind import VERBS, ServedKind
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.schema import compiled
 from datum_compute.apiserver.verbs.logs import LogSubresource
+from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import EventType, merge
+from datum_compute.decisions.references import PULL_KEY
+from datum_compute.providers.conformance import PrivateImage
 from datum_compute.runtime.tasks import TaskGroup
+from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import EmbeddedServer, embedded_server
 
@@ -36,6 +42,9 @@ STOP_SECONDS = 1.0
 NODE_CORES = 64
 MISSING_IMAGE = "localhost/no-such-image:1"
 ROOT_IMAGE = "localhost/runs-as-root:1"
+PRIVATE_IMAGE = PrivateImage("registry.private/app:1", "registry.private", "kit", "right-password")
+RETRY_SECONDS = 2.0
+"""Until a kubelet looks again for data that is missing."""
 
 PULL_ERROR = (
     f'failed to pull and unpack image "{MISSING_IMAGE}": failed to resolve reference'
@@ -51,6 +60,11 @@ START_ERROR = (
 UNSCHEDULABLE = (
     "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1"
     " No preemption victims found for incoming pod."
+)
+UNAUTHORIZED = (
+    f'failed to pull and unpack image "{PRIVATE_IMAGE.reference}": failed to resolve reference'
+    f' "{PRIVATE_IMAGE.reference}": unexpected status from HEAD request to'
+    " https://registry.private/v2/app/manifests/1: 401 Unauthorized"
 )
 RUNS_AS_ROOT = 'container has runAsNonRoot and image will run as root (pod: "{}", container: {})'
 
@@ -71,6 +85,64 @@ PODS = ServedKind(
 
 def stamp(at: datetime) -> str:
     return f"{at:%Y-%m-%dT%H:%M:%SZ}"
+
+
+async def _keys(
+    client: ApiClient, resource: Resource, name: str, namespace: str
+) -> dict[str, Any] | None:
+    try:
+        found = await client.get(resource, name, namespace)
+    except errors.NotFound:
+        return None
+    return values(found.data)
+
+
+async def missing_files(client: ApiClient, namespace: str, volume: Mapping[str, Any]) -> str:
+    """The kubelet's words about a volume that it cannot mount; empty for one that it can."""
+    for field, resource, named, words in (
+        ("configMap", core.CONFIG_MAPS, "name", "config"),
+        ("secret", core.SECRETS, "secretName", "secret"),
+    ):
+        source = volume.get(field)
+        if source is None or source.get("optional"):
+            continue
+        keys = await _keys(client, resource, source[named], namespace)
+        if keys is None:
+            return f'{resource.kind.lower()} "{source[named]}" not found'
+        for item in source.get("items", ()):
+            if item["key"] not in keys:
+                return f"references non-existent {words} key: {item['key']}"
+    return ""
+
+
+async def missing_variables(client: ApiClient, namespace: str, container: Mapping[str, Any]) -> str:
+    """The kubelet's words about variables that it cannot set."""
+    sources = [(each, "Ref") for each in container.get("envFrom", ())]
+    sources += [(each.get("valueFrom") or {}, "KeyRef") for each in container.get("env", ())]
+    for source, ending in sources:
+        for field, resource in (("configMap", core.CONFIG_MAPS), ("secret", core.SECRETS)):
+            ref = source.get(field + ending)
+            if ref is None or ref.get("optional"):
+                continue
+            keys = await _keys(client, resource, ref["name"], namespace)
+            if keys is None:
+                return f'{resource.kind.lower()} "{ref["name"]}" not found'
+            if ending == "KeyRef" and ref["key"] not in keys:
+                where = f"{resource.kind} {namespace}/{ref['name']}"
+                return f"couldn't find key {ref['key']} in {where}"
+    return ""
+
+
+async def may_pull(client: ApiClient, namespace: str, spec: Mapping[str, Any]) -> bool:
+    """Whether a Secret of the Pod has the password of the private image."""
+    wanted = f"{PRIVATE_IMAGE.username}:{PRIVATE_IMAGE.password}"
+    auth = base64.b64encode(wanted.encode()).decode()
+    for each in spec.get("imagePullSecrets", ()):
+        keys = await _keys(client, core.SECRETS, each["name"], namespace)
+        content = json.loads(base64.b64decode((keys or {}).get(PULL_KEY, "e30=")))
+        if content.get("auths", {}).get(PRIVATE_IMAGE.registry, {}).get("auth") == auth:
+            return True
+    return False
 
 
 class PodCluster:
@@ -135,9 +207,36 @@ class PodCluster:
         for name in names:
             self._wakes[pod.metadata.uid, name] = asyncio.Event()
             board.statuses[name] = {"state": _waiting("ContainerCreating")}
+        await self._mount(client, pod, board, spec)
         async with asyncio.TaskGroup() as group:
             for container in spec["containers"]:
                 group.create_task(self._container(board, container, spec))
+
+    async def _mount(
+        self, client: ApiClient, pod: Object, board: _Board, spec: Mapping[str, Any]
+    ) -> None:
+        """Until every volume is there. What is missing is told by an Event alone."""
+        for volume in spec.get("volumes", ()):
+            while words := await missing_files(client, pod.namespace, volume):
+                for name in board.statuses:
+                    await board.set(name)
+                text = f'MountVolume.SetUp failed for volume "{volume["name"]}" : {words}'
+                await self._record_event(client, pod, "FailedMount", text)
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _record_event(
+        self, client: ApiClient, pod: Object, reason: str, message: str
+    ) -> None:
+        about = {"kind": "Pod", "name": pod.name, "namespace": pod.namespace}
+        body = {
+            "metadata": {"generateName": f"{pod.name}."},
+            "involvedObject": {**about, "uid": pod.metadata.uid},
+            "reason": reason,
+            "message": message,
+            "type": "Warning",
+            "lastTimestamp": stamp(self.env.now()),
+        }
+        await client.create(core.EVENTS, body, pod.namespace)
 
     async def _container(
         self, board: _Board, container: Mapping[str, Any], spec: Mapping[str, Any]
@@ -147,7 +246,14 @@ class PodCluster:
         restarts, delay = 0, 0.0
         while True:
             if container["image"] == MISSING_IMAGE:
-                await self._fail_to_pull(board, name)
+                await self._fail_to_pull(board, name, MISSING_IMAGE, PULL_ERROR)
+            if container["image"] == PRIVATE_IMAGE.reference and not await may_pull(
+                board.client, board.pod.namespace, spec
+            ):
+                await self._fail_to_pull(board, name, PRIVATE_IMAGE.reference, UNAUTHORIZED)
+            while words := await missing_variables(board.client, board.pod.namespace, container):
+                await board.set(name, state=_waiting("CreateContainerConfigError", words))
+                await asyncio.sleep(RETRY_SECONDS)
             if spec["securityContext"].get("runAsNonRoot") and container["image"] == ROOT_IMAGE:
                 where = f"{board.pod.name}_{board.pod.namespace}({board.pod.metadata.uid})"
                 words = RUNS_AS_ROOT.format(where, name)
@@ -187,10 +293,10 @@ class PodCluster:
         code = self._killed.pop(key)
         return _terminated(code, "OOMKilled" if code == 137 else "Error")
 
-    async def _fail_to_pull(self, board: _Board, name: str) -> None:
-        backing_off = f'Back-off pulling image "{MISSING_IMAGE}": ErrImagePull: {PULL_ERROR}'
+    async def _fail_to_pull(self, board: _Board, name: str, image: str, error: str) -> None:
+        backing_off = f'Back-off pulling image "{image}": ErrImagePull: {error}'
         while True:
-            await board.set(name, state=_waiting("ErrImagePull", PULL_ERROR))
+            await board.set(name, state=_waiting("ErrImagePull", error))
             await asyncio.sleep(2)
             await board.set(name, state=_waiting("ImagePullBackOff", backing_off))
             await asyncio.sleep(10)
@@ -232,7 +338,7 @@ class _Board:
     """The status of one Pod, written whole as the kubelet does."""
 
     def __init__(self, client: ApiClient, pod: Object, address: str) -> None:
-        self._client = client
+        self.client = client
         self._address = address
         self.pod = pod
         self.statuses: dict[str, dict[str, Any]] = {}
@@ -255,7 +361,7 @@ class _Board:
             ],
             "containerStatuses": found,
         }
-        await _write(self._client, self.pod, status)
+        await _write(self.client, self.pod, status)
 
 
 async def _write(client: ApiClient, pod: Object, status: Mapping[str, Any]) -> None:

@@ -11,16 +11,19 @@ from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.assembly import rights
 from datum_compute.client.client import ApiClient
+from datum_compute.client.protocol import merge
 from datum_compute.fleets.single import SingleFleet
 from datum_compute.providers.pod import PodProvider, PodSettings
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.calls import RecordedCall, RecordingAuthorizer
 from tests.support.providers import pods
+from tests.support.standins.platform import deployment
 
 PLACE = "pods"
 """The folder of ``deploy/base`` for clusters in which Instances are Pods."""
 NAMESPACE = "default"
+DATA = compute.ANNOTATION_EXPECTED_REFERENCED_DATA
 
 
 async def record() -> set[RecordedCall]:
@@ -51,10 +54,21 @@ async def run_everything(authorizer: Authorizer) -> None:
 
 
 async def _run_instance(client: ApiClient, cluster: pods.PodCluster, provider: PodProvider) -> None:
-    """It starts, prints, is evicted, starts again and is deleted."""
+    """It waits for its data, starts, prints, is evicted, starts again and is deleted."""
+    await client.create(
+        compute.WORKLOAD_DEPLOYMENTS, deployment("web", NAMESPACE, "DFW"), NAMESPACE
+    )
+    await client.patch(
+        compute.WORKLOAD_DEPLOYMENTS,
+        "web",
+        merge({"metadata": {"annotations": {DATA: '["ConfigMap/settings"]'}}}),
+        NAMESPACE,
+    )
+    labels = {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "web"}
     body = {
-        "metadata": {"name": "web-0"},
+        "metadata": {"name": "web-0", "labels": labels},
         "spec": {
+            "volumes": [{"name": "settings", "configMap": {"name": "settings"}}],
             "runtime": {
                 "resources": {"instanceType": compute.INSTANCE_TYPE_D1_STANDARD_2},
                 "sandbox": {"containers": [{"name": "app", "image": "acme/web:1"}]},
@@ -64,6 +78,8 @@ async def _run_instance(client: ApiClient, cluster: pods.PodCluster, provider: P
         },
     }
     created = await client.create(compute.INSTANCES, body, NAMESPACE)
+    await asyncio.sleep(30)
+    await client.create(core.CONFIG_MAPS, {"metadata": {"name": "settings"}}, NAMESPACE)
     await asyncio.sleep(30)
     assert [line async for line in provider.lines(created.metadata.uid)]
     [pod] = (await client.list(core.PODS)).items

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -18,6 +18,7 @@ __all__ = [
     "SECRETS",
     "SERVICES",
     "ConfigMap",
+    "Event",
     "Lease",
     "LeaseSpec",
     "Namespace",
@@ -51,6 +52,21 @@ class Namespace(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ConfigMap(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metadata: ObjectMeta = ObjectMeta()
     data: dict[str, str] = {}
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Something that happened to an object, as a reader of messages sees it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    message: str = ""
+    last_timestamp: datetime | None = None
+    event_time: datetime | None = None
+
+    @property
+    def at(self) -> datetime:
+        """When it was seen last."""
+        found = self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+        return found or datetime.min.replace(tzinfo=UTC)
 
 
 class LeaseSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from datum_compute.decisions.admission import name_rules
 from datum_compute.decisions.admission.findings import FieldValue, Findings
-from datum_compute.decisions.admission.volumes import VolumeFacts, volume_facts
+from datum_compute.decisions.admission.volumes import VolumeFacts, relative_path, volume_facts
 
 RUNTIMES = ("sandbox", "virtualMachine")
 PROTOCOLS = ("TCP", "UDP", "SCTP")
@@ -173,10 +173,11 @@ def _validate_attachments(
         name = findings.text(place, needed=True)
         if name and name not in volumes:
             findings.not_found(place)
-        elif name and name in names:
+        elif name and name in names and not volumes[name].is_data:
             findings.duplicate(place)
         names.add(name)
         _validate_mount(findings, attachment.child("mountPath"), volumes.get(name), paths)
+        _validate_sub_path(findings, attachment, volumes.get(name))
 
 
 def _validate_mount(
@@ -194,6 +195,18 @@ def _validate_mount(
     paths.add(normal)
     if volume is not None and not volume.has_file_system:
         findings.invalid(place, "the disk has no file system to mount: give it a populator")
+
+
+def _validate_sub_path(
+    findings: Findings, attachment: FieldValue, volume: VolumeFacts | None
+) -> None:
+    place = attachment.child("subPath")
+    if not relative_path(findings, place):
+        return
+    if volume is not None and not volume.is_data:
+        findings.forbidden(place, "only a volume of a ConfigMap or Secret has one")
+    elif not attachment.child("mountPath").given:
+        findings.forbidden(place, "needs a mountPath")
 
 
 def _validate_ports(findings: Findings, ports: FieldValue) -> None:

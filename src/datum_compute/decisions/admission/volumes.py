@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -29,6 +30,8 @@ class VolumeFacts:
     has_file_system: bool = True
     """Whether it can be mounted: a disk only when something puts a file system on it."""
     is_bootable: bool = False
+    is_data: bool = False
+    """Whether it is files of a ConfigMap or Secret."""
 
 
 def validate_volumes(findings: Findings, volumes: FieldValue, attached: frozenset[str]) -> None:
@@ -61,6 +64,7 @@ def volume_facts(volumes: FieldValue) -> dict[str, VolumeFacts]:
         facts[name] = VolumeFacts(
             has_file_system=not disk.given or image.given or file_system.given,
             is_bootable=image.given,
+            is_data=volume.child("configMap").given or volume.child("secret").given,
         )
     return facts
 
@@ -97,13 +101,41 @@ def _validate_device(findings: Findings, disk: FieldValue, index: int, devices: 
 def _validate_files(findings: Findings, source: FieldValue, name: str) -> None:
     """Files out of a ConfigMap or a Secret."""
     name_rules.validate_object_name(findings, source.child(name))
-    mode = findings.integer(source.child("defaultMode"))
+    _validate_mode(findings, source.child("defaultMode"))
+    paths: set[str] = set()
+    for item in findings.mappings(source.child("items")):
+        findings.text(item.child("key"), needed=True)
+        _validate_mode(findings, item.child("mode"))
+        place = item.child("path")
+        path = relative_path(findings, place, needed=True)
+        if path in paths:
+            findings.duplicate(place)
+        elif any(is_within(path, each) or is_within(each, path) for each in paths):
+            findings.invalid(place, "is a file and a directory: another path is within it")
+        elif path:
+            paths.add(path)
+
+
+def _validate_mode(findings: Findings, place: FieldValue) -> None:
+    mode = findings.integer(place)
     if mode is not None and not 0 <= mode <= LARGEST_MODE:
-        findings.invalid(
-            source.child("defaultMode"), f"must be from 0 to {LARGEST_MODE} (octal 0777)"
-        )
-    if findings.items(source.child("items")):
-        findings.forbidden(source.child("items"), "not implemented: every key becomes a file")
+        findings.invalid(place, f"must be from 0 to {LARGEST_MODE} (octal 0777)")
+
+
+def relative_path(findings: Findings, place: FieldValue, *, needed: bool = False) -> str:
+    """Its normal form; empty where it is missing or not a path within a volume."""
+    path = findings.text(place, needed=needed)
+    if not path:
+        return ""
+    parts = path.split("/")
+    if path.startswith(("/", "..")) or ".." in parts or ":" in path or not path.isprintable():
+        findings.invalid(place, "must be a path within the volume, without ':' and '..'")
+        return ""
+    return posixpath.normpath(path)
+
+
+def is_within(path: str, directory: str) -> bool:
+    return path.startswith(f"{directory}/")
 
 
 def _validate_disk(findings: Findings, disk: FieldValue) -> None:

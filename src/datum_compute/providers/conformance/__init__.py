@@ -11,6 +11,7 @@ how the provider shows it: the checks that need it then demand that. A test modu
 
 from datum_compute.providers.conformance import (
     commands,
+    data,
     failures,
     lifecycle,
     logs,
@@ -26,12 +27,13 @@ from datum_compute.providers.conformance.harness import (
     Harness,
     Lack,
     ObservedContainer,
+    PrivateImage,
     title,
 )
 
 CHECKS = tuple(
     check
-    for module in (lifecycle, removal, failures, processes, networks, logs, commands)
+    for module in (lifecycle, removal, failures, processes, data, networks, logs, commands)
     for check in vars(module).values()
     if isinstance(check, Check)
 )
@@ -45,5 +47,6 @@ __all__ = [
     "Harness",
     "Lack",
     "ObservedContainer",
+    "PrivateImage",
     "title",
 ]

@@ -87,27 +87,6 @@ async def a_failure_is_not_withdrawn_while_it_is_tried_again(cell: Harness) -> N
         await asyncio.sleep(0.05)
 
 
-@promise()
-async def a_secret_that_is_not_delivered_is_named(cell: Harness) -> None:
-    await _expect_undelivered(cell, {"secret": {"secretName": "tls-keys"}}, 'Secret "tls-keys"')
-
-
-@promise()
-async def a_config_map_that_is_not_delivered_is_named(cell: Harness) -> None:
-    await _expect_undelivered(cell, {"configMap": {"name": "settings"}}, 'ConfigMap "settings"')
-
-
-async def _expect_undelivered(cell: Harness, source: Body, words: str) -> None:
-    def change(body: Body) -> None:
-        body["spec"]["volumes"] = [{"name": "data", **source}]
-
-    uid = (await create(cell, "needy-0", change=change)).metadata.uid
-    state = await wait_failure(cell, "needy-0", compute.REASON_CONFIGURATION_ERROR)
-
-    expect(words in state.message, f"what is missing is not named: {state.message!r}")
-    expect(not await cell.running(uid), "it runs without its data")
-
-
 @promise(Capability.VIRTUAL_MACHINES)
 async def a_virtual_machine_runs(cell: Harness) -> None:
     await create(cell, "machine-0", change=_virtual_machine)

@@ -40,6 +40,7 @@ class Capability(Enum):
     CAPACITY = "the site has a size, and an Instance can be too large for it"
     VIRTUAL_MACHINES = "virtual machines run"
     DISKS = "volumes can be disks"
+    PRIVATE_IMAGES = "images are pulled, also from registries that ask for a password"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,16 @@ class ObservedContainer:
     memory_bytes: int = 0
     description: str = ""
     """All that is known of it, to look for what must not be there."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateImage:
+    """An image that only those who know the password can pull."""
+
+    reference: str
+    registry: str
+    username: str
+    password: str
 
 
 @dataclass(kw_only=True)
@@ -134,6 +145,10 @@ class Harness(ABC):
 
     async def answer(self, address: str, port: int) -> str:
         """The body of ``GET /``; raises ``OSError`` where nothing answers."""
+        raise NotImplementedError
+
+    def private_image(self) -> AbstractAsyncContextManager[PrivateImage]:
+        """The same image as :attr:`image`, in a registry that is there inside."""
         raise NotImplementedError
 
     def failure(self, reason: str) -> Failure:

@@ -126,6 +126,16 @@ class ContainerEngine:
                     raise
             await asyncio.sleep(REMOVE_SECONDS)
 
+    async def put_files(self, container: str, path: str, archive: bytes) -> None:
+        """Unpack a tar in a directory of a container, which need not run."""
+        await self._call(
+            "PUT",
+            f"/containers/{container}/archive",
+            params={"path": path},
+            data=archive,
+            headers={"content-type": "application/x-tar"},
+        )
+
     def logs(
         self, container: str, *, tail: int | None = None, since: int = 0, follow: bool = False
     ) -> AsyncIterator[bytes]:
@@ -214,6 +224,24 @@ class ContainerEngine:
                 if line.strip():
                     yield line.rstrip()
 
+    # Volumes.
+
+    async def volumes(self, labels: Mapping[str, str]) -> list[Json]:
+        """All that carry these labels."""
+        filters = json.dumps({"label": [f"{key}={value}" for key, value in labels.items()]})
+        found = await self._call("GET", "/volumes", params={"filters": filters})
+        return found.get("Volumes") or []
+
+    async def create_volume(self, name: str, labels: Mapping[str, str]) -> str:
+        """The directory that it is on the engine's host. One of this name is kept."""
+        body = {"Name": name, "Driver": "local", "Labels": dict(labels)}
+        created = await self._call("POST", "/volumes/create", body=body)
+        return str(created["Mountpoint"])
+
+    async def remove_volume(self, name: str) -> None:
+        """An unknown volume is removed."""
+        await self._found("DELETE", f"/volumes/{name}")
+
     # Networks.
 
     async def networks(self) -> list[Json]:
@@ -243,13 +271,12 @@ class ContainerEngine:
         method: str,
         path: str,
         *,
-        params: Mapping[str, str] | None = None,
-        body: Json | None = None,
         seconds: float = CALL_SECONDS,
+        **options: Any,
     ) -> Any:
         try:
             async with asyncio.timeout(seconds):
-                response = await self._exchange(method, path, params=params, body=body)
+                response = await self._exchange(method, path, **options)
         except TimeoutError:
             raise EngineUnreachable(f"no answer to {method} {path} in {seconds:g}s") from None
         return _decode(response.body)

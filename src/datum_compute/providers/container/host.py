@@ -16,7 +16,7 @@ from pathlib import Path
 
 from datum_compute.env import Environment
 from datum_compute.providers.container import networks, sockets, spec
-from datum_compute.providers.container.archive import build_archive
+from datum_compute.providers.container.build.archive import build_archive
 from datum_compute.providers.container.engine import (
     ContainerEngine,
     EngineRefused,
@@ -202,6 +202,8 @@ async def end_containers(env: Environment, engine: str, mark: str, *, remove: bo
         if remove:
             for identifier in spec.removal_order(found):
                 await opened.remove(identifier)
+            for volume in await opened.volumes(spec.platform_labels(mark)):
+                await opened.remove_volume(str(volume["Name"]))
             for network in await opened.networks():
                 if (network.get("Labels") or {}).get(spec.LABEL_PLATFORM) == mark:
                     await opened.remove_network(str(network["Name"]))

@@ -1,14 +1,15 @@
 """Images on the engine: which are there, and pulls under way, one for each reference.
 
 An image that is there is used. One without a tag, or tagged ``latest``, is looked for again for
-each new Instance, and the one that is there is used where no registry answers. A failed pull is
-tried again with growing delay.
+each new Instance, and the one that is there is used where no registry answers. A pull tries the
+credentials of the Instance's Secrets that match, or none. A failed one is tried again with growing
+delay.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from datum_compute.api.compute import v1alpha as compute
@@ -19,6 +20,7 @@ from datum_compute.providers.container.engine import (
     EngineUnreachable,
 )
 from datum_compute.providers.container.failures import one_line
+from datum_compute.providers.container.registry_credentials import pull_credentials
 from datum_compute.providers.errors import Rejected
 
 FIRST_RETRY_SECONDS = 10.0
@@ -26,6 +28,11 @@ LONGEST_RETRY_SECONDS = 300.0
 """As the kubelet's ImagePullBackOff."""
 
 logger = get_logger(__name__)
+
+PullSecret = tuple[str, bytes]
+"""The description of a Secret, for messages, and what it holds."""
+_Key = tuple[str, tuple[str, ...]]
+"""A full reference, and the credentials to try: others may have better ones."""
 
 
 @dataclass(slots=True)
@@ -48,22 +55,25 @@ class Images:
     def __init__(self, engine: Callable[[], ContainerEngine], wake: Callable[[str], None]) -> None:
         self._engine = engine
         self._wake = wake
-        self._pulls: dict[str, _Pull] = {}
-        self._failures: dict[str, _Failure] = {}
+        self._pulls: dict[_Key, _Pull] = {}
+        self._failures: dict[_Key, _Failure] = {}
         self._fresh: dict[tuple[str, str], None] = {}
         """Instances for which a moving tag has been looked for, with the reference."""
 
-    async def ensure(self, reference: str, uid: str) -> bool:
-        """Whether the image can be used now; if not, it is being pulled and ``wake`` follows.
+    async def ensure(self, reference: str, uid: str, secrets: Sequence[PullSecret] = ()) -> bool:
+        """Whether the image can be used now; if not, it is being pulled and ``wake`` follows. One
+        that is there is used by all, also without the credentials it was pulled with.
 
         Raises ``Rejected`` after a failed pull, until another has succeeded.
         """
         full = full_reference(reference)
-        failure = self._failures.get(full)
-        if full in self._pulls:
-            self._pulls[full].waiting[uid] = None
-            return self._not_yet(failure)
+        key = full, pull_credentials(full, secrets)
+        # Asked first: nothing is awaited between the look for a pull under way and its start.
         present = await self._engine().image(reference) is not None
+        failure = self._failures.get(key)
+        if key in self._pulls:
+            self._pulls[key].waiting[uid] = None
+            return self._not_yet(failure)
         if present and (not is_moving(full) or (uid, full) in self._fresh):
             return True
         now = asyncio.get_running_loop().time()
@@ -74,9 +84,9 @@ class Images:
                 compute.REASON_IMAGE_UNAVAILABLE, failure.message, delay=failure.retry_at - now
             )
         task = asyncio.get_running_loop().create_task(
-            self._pull(reference, full, present), name=f"pull {reference}"
+            self._pull(reference, key, present), name=f"pull {reference}"
         )
-        self._pulls[full] = _Pull(task, {uid: None})
+        self._pulls[key] = _Pull(task, {uid: None})
         return self._not_yet(failure)
 
     def _not_yet(self, failure: _Failure | None) -> bool:
@@ -95,25 +105,34 @@ class Images:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _pull(self, reference: str, full: str, present: bool) -> None:
+    async def _pull(self, reference: str, key: _Key, present: bool) -> None:
+        full, credentials = key
+        cause = ""
         try:
-            await self._engine().pull(full)
-            self._failures.pop(full, None)
+            for each in credentials or ("",):
+                try:
+                    await self._engine().pull(full, each)
+                except EngineRefused as error:
+                    cause = one_line(str(error))
+                else:
+                    for past in [past for past in self._failures if past[0] == full]:
+                        del self._failures[past]
+                    break
+            else:
+                self._record_failure(reference, key, cause, present)
         except EngineUnreachable:
             pass  # says nothing about the image; the engine is asked again
-        except EngineRefused as error:
-            self._record_failure(reference, full, one_line(str(error)), present)
         finally:
-            for uid in self._pulls.pop(full).waiting:
+            for uid in self._pulls.pop(key).waiting:
                 self._fresh[(uid, full)] = None
                 self._wake(uid)
 
-    def _record_failure(self, reference: str, full: str, cause: str, present: bool) -> None:
-        count = self._failures[full].count + 1 if full in self._failures else 1
+    def _record_failure(self, reference: str, key: _Key, cause: str, present: bool) -> None:
+        count = self._failures[key].count + 1 if key in self._failures else 1
         delay = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** min(count - 1, 16))
         retry_at = asyncio.get_running_loop().time() + delay
         message = f"image {reference} cannot be pulled: {cause}"
-        self._failures[full] = _Failure(message, count, retry_at)
+        self._failures[key] = _Failure(message, count, retry_at)
         logger.info("image not pulled", image=reference, error=cause, used_as_it_is=present)
 
 

@@ -2,8 +2,7 @@
 
 What the engine has is the truth: the containers of an Instance are found by name and uid, also
 those that an earlier run of the platform made, and events only hurry the next look. The engine
-is asked for all containers of the cell every half minute; that finds changes whose event was lost,
-and containers whose Instance was deleted.
+is asked for all containers of the cell every half minute (:mod:`.sweep`).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import hashlib
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from datetime import datetime
 from ipaddress import IPv4Network
 from typing import Any, Self
@@ -21,31 +19,29 @@ from typing import Any, Self
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.client import errors as client_errors
 from datum_compute.client.remote_command import CommandRequest, CommandSession
+from datum_compute.decisions.references import references_of
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.providers import protocol
 from datum_compute.providers.addresses import SubnetAddresses
 from datum_compute.providers.container import exec, failures, sockets, spec, states
-from datum_compute.providers.container.engine import (
-    ContainerEngine,
-    EngineRefused,
-    EngineUnreachable,
-)
+from datum_compute.providers.container.engine import EngineRefused, EngineUnreachable
 from datum_compute.providers.container.images import Images
 from datum_compute.providers.container.logs import EngineLogs
 from datum_compute.providers.container.networks import EngineNetworks
+from datum_compute.providers.container.run import Run
 from datum_compute.providers.container.states import ContainerState, Crashes
+from datum_compute.providers.container.sweep import SWEEP_SECONDS, EngineSweep
+from datum_compute.providers.container.volumes import EngineVolumes
+from datum_compute.providers.data import InstanceData, read_data
 from datum_compute.providers.errors import InsufficientCapacity, NotReady
 from datum_compute.providers.frame import provider_controller
 from datum_compute.providers.interfaces import InterfaceAddresses
 from datum_compute.providers.logs import FollowableLogs
-from datum_compute.providers.protocol import Addresses, InstanceReport, InstanceTarget, LogLine
+from datum_compute.providers.protocol import InstanceReport, InstanceTarget, LogLine
 from datum_compute.providers.sandbox import (
     GRACE_SECONDS,
-    LABEL_NAME,
-    LABEL_NAMESPACE,
     LABEL_UID,
     SETTLE_SECONDS,
     container_size,
@@ -53,7 +49,6 @@ from datum_compute.providers.sandbox import (
     sandbox_of,
 )
 from datum_compute.runtime.backoff import RECONNECT
-from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.request import Request
@@ -63,34 +58,14 @@ from datum_compute.runtime.watches.predicates import deleted
 
 logger = get_logger(__name__)
 
-SWEEP_SECONDS = 30.0
-"""Between two looks at all containers of the cell."""
 STARTS = 4
 """Containers of a cell that are created, started or removed at once. The engine's throughput does
 not grow beyond, while each call takes longer."""
 AWAY_SECONDS = 2.0
 """Until an engine that is away is asked again."""
-DIAL_SECONDS = 1.0
 LOOPBACK = IPv4Network("127.64.0.0/10")
 LOOPBACK_PREFIX = 20
 """Each cell of each platform takes its addresses from a range of its own."""
-
-
-@dataclass(slots=True)
-class _Run:
-    """What the provider knows of one Instance beyond what the engine does."""
-
-    request: Request
-    attachment: spec.Attachment | None = None
-    crashes: Crashes = field(default_factory=Crashes)
-    restart_at: float | None = None
-    """The loop's time at which it is started again; None while it runs."""
-    started: bool = False
-    """Whether this provider has started it or seen it run: an end before that is no crash."""
-    available: bool = False
-    port: int | None = None
-    """The port that shows that it is ready to serve."""
-    removal: asyncio.Task[None] | None = None
 
 
 class ContainerProvider:
@@ -121,14 +96,18 @@ class ContainerProvider:
         self._limits = sockets.limits_of_this_host(engine)
         self._interfaces = InterfaceAddresses(cell)
         self._loopback = SubnetAddresses(loopback_range(platform, cell_name))
-        self._runs: dict[str, _Run] = {}
-        self._orphans: set[str] = set()
-        self._unused_networks: set[tuple[str, str]] = set()
+        self._runs: dict[str, Run] = {}
         self._slots = asyncio.Semaphore(STARTS)
-        self._opened: ContainerEngine | None = None
+        self._engine = sockets.EngineConnection(env, engine)
         self._capacity: tuple[int, int] | None = None
         self._images = Images(self._engine, self._wake)
+        self._volumes = EngineVolumes(self._engine)
         self._networks = EngineNetworks(self._engine, platform, cell_name)
+        self._labels = spec.platform_labels(platform, cell_name)
+        networks = self._networks if networking else None
+        self._sweep = EngineSweep(
+            cell, self._engine, self._labels, networks, self._volumes, self._runs, self._wake
+        )
         self._logs = FollowableLogs(EngineLogs(self._engine))
         self._stack = AsyncExitStack()
         self._controller = provider_controller(
@@ -152,13 +131,13 @@ class ContainerProvider:
         ]
 
     async def __aenter__(self) -> Self:
-        await self._open()
-        self._stack.push_async_callback(self._close)
+        await self._engine.open()
+        self._stack.push_async_callback(self._engine.close)
         tasks = await self._stack.enter_async_context(TaskGroup(f"containers of {self._cell_name}"))
         self._stack.push_async_callback(self._images.close)
         followed = [
             tasks.start(self._follow_events(), name=f"events of {self._cell_name}"),
-            tasks.start(self._sweep(), name=f"sweep of {self._cell_name}"),
+            tasks.start(self._sweep.run(), name=f"sweep of {self._cell_name}"),
         ]
         self._stack.push_async_callback(tasks.stop, *followed)
         return self
@@ -201,18 +180,20 @@ class ContainerProvider:
                 delay=AWAY_SECONDS,
             ) from error
 
-    async def _ensure(self, target: InstanceTarget, run: _Run) -> InstanceReport:
+    async def _ensure(self, target: InstanceTarget, run: Run) -> InstanceReport:
         sandbox = sandbox_of(target)
         found = [await self._inspect(target, each.name) for each in sandbox.containers]
         if not run.started and _was_available(target) and not _all_run(found):
             # So the platform left it when it was stopped. It is withdrawn before anything else.
             return protocol.starting("its containers are started", (), 0.0)
         if None in found:
+            data = await read_data(self._cell.require(target.cluster).client, target)
             await self._check_capacity(target)
+            secrets = list(data.pull_secrets(target))
             for container in sandbox.containers:
-                if not await self._images.ensure(container.image, target.uid):
+                if not await self._images.ensure(container.image, target.uid, secrets):
                     return protocol.preparing(f"pulling image {container.image}")
-            await self._create_missing(target, run, found)
+            await self._create_missing(target, run, found, data)
             found = [await self._inspect(target, each.name) for each in sandbox.containers]
         inspected = [each for each in found if each is not None]
         if len(inspected) < len(found):
@@ -222,7 +203,7 @@ class ContainerProvider:
         return await self._drive(target, run, inspected)
 
     async def _drive(
-        self, target: InstanceTarget, run: _Run, inspected: list[dict[str, Any]]
+        self, target: InstanceTarget, run: Run, inspected: list[dict[str, Any]]
     ) -> InstanceReport:
         """Start what does not run and is due, and report."""
         sandbox = sandbox_of(target)
@@ -246,12 +227,41 @@ class ContainerProvider:
             run.restart_at = now + run.crashes.restart_delay()
         if run.restart_at is not None and now < run.restart_at:
             wait = run.restart_at - now
-            return states.crashing(run.crashes, self._addresses(run), wait)
+            return states.crashing(run.crashes, run.addresses, wait)
+        await self._renew_data(target, run, inspected, found)
         await self._start(target, found)
         run.started, run.restart_at = True, None
         if run.crashes.count > 0:
-            return states.crashing(run.crashes, self._addresses(run), self._settle_seconds)
+            return states.crashing(run.crashes, run.addresses, self._settle_seconds)
         return await self._report_running(target, run, [])
+
+    async def _renew_data(
+        self,
+        target: InstanceTarget,
+        run: Run,
+        inspected: list[dict[str, Any]],
+        found: list[ContainerState],
+    ) -> None:
+        """Make containers anew that are about to start and were created with other data: as in a
+        Pod, a restart takes the present one."""
+        if not references_of(target.instance.spec):
+            return
+        data = await read_data(self._cell.require(target.cluster).client, target)
+        stale = [
+            state.name
+            for state, each in zip(found, inspected, strict=True)
+            if not (found[0].running and state.running)
+            and _labels(each).get(spec.LABEL_DATA, "") != data.version
+        ]
+        if not stale:
+            return
+        for name in reversed(stale):
+            await self._engine().remove(spec.container_name(target.instance, name))
+        kept = [
+            None if state.name in stale else each
+            for state, each in zip(found, inspected, strict=True)
+        ]
+        await self._create_missing(target, run, kept, data)
 
     async def _start(self, target: InstanceTarget, found: list[ContainerState]) -> None:
         """All of them: the first owns the network of the others, so they restart together."""
@@ -271,9 +281,9 @@ class ContainerProvider:
                     raise failures.explain_refusal(error, state.name) from error
 
     async def _report_running(
-        self, target: InstanceTarget, run: _Run, found: list[ContainerState]
+        self, target: InstanceTarget, run: Run, found: list[ContainerState]
     ) -> InstanceReport:
-        addresses = self._addresses(run)
+        addresses = run.addresses
         up = states.up_seconds(found, self._env.now())
         if run.crashes.count and up < self._settle_seconds:
             return states.crashing(run.crashes, addresses, self._settle_seconds - up)
@@ -284,7 +294,7 @@ class ContainerProvider:
                 addresses,
                 self._settle_seconds - up,
             )
-        if port is not None and not await self._accepts(run, port):
+        if port is not None and not await run.accepts(port):
             run.available = False
             wait = min(2.0, max(0.1, up / 4))
             return protocol.starting(f"port {port} does not accept connections", addresses, wait)
@@ -293,25 +303,14 @@ class ContainerProvider:
         run.available = True
         return InstanceReport(protocol.PROGRAMMED, protocol.AVAILABLE, addresses)
 
-    async def _accepts(self, run: _Run, port: int) -> bool:
-        """Whether the port accepts connections. Asked on the network's address: the published
-        one is accepted by the engine itself."""
-        attachment = run.attachment
-        address = attachment and (attachment.network_ip or attachment.external_ip)
-        if not address:
-            return True  # it has no address that could be asked
-        try:
-            async with asyncio.timeout(DIAL_SECONDS):
-                _, writer = await asyncio.open_connection(address, port)
-        except (OSError, TimeoutError):
-            return False
-        writer.close()
-        return True
-
     # Creating and removing.
 
     async def _create_missing(
-        self, target: InstanceTarget, run: _Run, found: list[dict[str, Any] | None]
+        self,
+        target: InstanceTarget,
+        run: Run,
+        found: list[dict[str, Any] | None],
+        data: InstanceData,
     ) -> None:
         if found[0] is not None:
             run.attachment = self._adopt(target, found[0])
@@ -327,10 +326,14 @@ class ContainerProvider:
             run.attachment = await self._attach(target, run)
         labels = spec.instance_labels(self._platform, self._cell_name, target.instance)
         async with self._slots:
+            fill = not any(found)
+            directories = await self._volumes.ensure(target, data, labels, fill=fill)
             for index, container in enumerate(sandbox_of(target).containers):
                 if found[index] is not None:
                     continue
-                body = spec.build_body(target, index, run.attachment, self._limits, labels)
+                body = spec.build_body(
+                    target, index, run.attachment, self._limits, labels, data, directories
+                )
                 name = spec.container_name(target.instance, container.name)
                 try:
                     await self._engine().create(name, body)
@@ -343,7 +346,7 @@ class ContainerProvider:
                             self._networks.recheck(run.attachment.network)
                         raise failures.explain_refusal(error, container.name) from error
 
-    async def _attach(self, target: InstanceTarget, run: _Run) -> spec.Attachment:
+    async def _attach(self, target: InstanceTarget, run: Run) -> spec.Attachment:
         network, network_ip = "", ""
         if self._networking:
             for interface in self._interfaces.ensure(target)[:1]:
@@ -359,7 +362,7 @@ class ContainerProvider:
 
     def _adopt(self, target: InstanceTarget, inspected: dict[str, Any]) -> spec.Attachment:
         """The addresses that a container of an earlier run of the platform has."""
-        labels = (inspected.get("Config") or {}).get("Labels") or {}
+        labels = _labels(inspected)
         attachment = spec.Attachment(
             str(labels.get(spec.LABEL_NETWORK) or ""),
             str(labels.get(spec.LABEL_NETWORK_IP) or ""),
@@ -441,6 +444,7 @@ class ContainerProvider:
             async with self._slots:
                 for identifier in spec.removal_order(found):
                     await engine.remove(identifier)
+                await self._volumes.remove(target.uid, target.instance.metadata.name)
         finally:
             self._wake(target.uid)
 
@@ -456,10 +460,9 @@ class ContainerProvider:
     async def _follow_events(self) -> None:
         random = self._env.random(f"containers.{self._cell_name}")
         failed = 0
-        labels = spec.platform_labels(self._platform, self._cell_name)
         while True:
             try:
-                async for event in self._engine().events(labels):
+                async for event in self._engine().events(self._labels):
                     failed = 0
                     attributes = (event.get("Actor") or {}).get("Attributes") or {}
                     self._wake(str(attributes.get(LABEL_UID) or ""))
@@ -468,85 +471,15 @@ class ContainerProvider:
                     logger.warning(
                         "container engine away", engine=self._engine_name, error=str(error)
                     )
-            await self._open()
+            await self._engine.open()
             await asyncio.sleep(RECONNECT.delay(failed, random.random()))
             failed += 1
             self._wake_all()
 
-    async def _open(self) -> None:
-        """Find the engine, which may answer on another socket than before. podman's service is
-        started again where it is ours."""
-        socket = await sockets.find_socket(self._env, self._engine_name)
-        if socket is None or (self._opened is not None and self._opened.socket == socket):
-            return
-        await self._close()
-        self._opened = await ContainerEngine(socket).__aenter__()
-
-    async def _close(self) -> None:
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            await opened.__aexit__()
-
-    async def _sweep(self) -> None:
-        seen: dict[str, str] = {}
-        while True:
-            await asyncio.sleep(SWEEP_SECONDS)
-            try:
-                seen = await self._sweep_once(seen)
-            except (EngineUnreachable, EngineRefused, client_errors.ClientError) as error:
-                logger.debug("containers not listed", cell=self._cell_name, error=str(error))
-
-    async def _sweep_once(self, seen: dict[str, str]) -> dict[str, str]:
-        """Wake the Instances whose containers changed without an event, and remove containers
-        whose Instance was deleted. Returns the state of each container, by its id."""
-        labels = spec.platform_labels(self._platform, self._cell_name)
-        found = await self._engine().containers(labels)
-        present: dict[str, str] = {}
-        by_uid: dict[str, list[dict[str, Any]]] = {}
-        for container in found:
-            uid = str((container.get("Labels") or {}).get(LABEL_UID) or "")
-            by_uid.setdefault(uid, []).append(container)
-            identifier, state = str(container["Id"]), str(container.get("State"))
-            present[identifier] = state
-            if seen.get(identifier, state) != state or state != "running":
-                self._wake(uid)
-        for uid, run in list(self._runs.items()):
-            if uid not in by_uid and run.available:
-                self._wake(uid)
-        await self._remove_orphans(by_uid)
-        if self._networking:
-            await self._remove_unused_networks()
-        await self._dial_available()
-        return present
-
-    async def _dial_available(self) -> None:
-        """Wake the available Instances whose port does not accept connections any more."""
-        for uid, run in list(self._runs.items()):
-            if run.available and run.port and not await self._accepts(run, run.port):
-                self._wake(uid)
-
-    async def _remove_orphans(self, by_uid: dict[str, list[dict[str, Any]]]) -> None:
-        """Containers of Instances that do not exist: their finalizer was taken away. Removed when
-        the server itself has said so in two looks."""
-        cell = next(iter(self._cell.clusters()), None)
-        if cell is None:
-            return
-        known = {obj.metadata.uid for obj in cell.cache(compute.INSTANCES).list()}
-        missing = {uid for uid in by_uid if uid not in known and uid not in self._runs}
-        for uid in missing & self._orphans:
-            labels = by_uid[uid][0].get("Labels") or {}
-            name = str(labels.get(LABEL_NAME) or "")
-            if await _exists(cell, uid, name, str(labels.get(LABEL_NAMESPACE) or "")):
-                continue
-            logger.warning("containers of a deleted instance removed", instance=name, uid=uid)
-            for identifier in spec.removal_order(by_uid[uid]):
-                await self._engine().remove(identifier)
-        self._orphans = missing
-
     # Networks of Subnets that were deleted.
 
     async def _end_network(self, request: Request) -> Result:
-        if self._has_subnet(request.namespace, request.name):
+        if self._sweep.has_subnet(request.namespace, request.name):
             return DONE
         try:
             await self._networks.remove(request.namespace, request.name)
@@ -555,33 +488,14 @@ class ContainerProvider:
             raise Waiting(f"network not removed: {error}", AWAY_SECONDS) from error
         return DONE
 
-    def _has_subnet(self, namespace: str, name: str) -> bool:
-        return any(
-            cell.cache(networking.SUBNETS).get(name, namespace) is not None
-            for cell in self._cell.clusters()
-        )
-
-    async def _remove_unused_networks(self) -> None:
-        """Those whose Subnet was deleted while no provider ran; one that was just claimed has
-        none yet, so it must be missing in two looks."""
-        missing = {key for key in await self._networks.subnets() if not self._has_subnet(*key)}
-        for key in missing & self._unused_networks:
-            await self._networks.remove(*key)
-        self._unused_networks = missing
-
     # Small helpers.
 
-    def _engine(self) -> ContainerEngine:
-        if self._opened is None:
-            raise EngineUnreachable("no socket of it answers")
-        return self._opened
-
-    def _run(self, target: InstanceTarget) -> _Run:
+    def _run(self, target: InstanceTarget) -> Run:
         metadata = target.instance.metadata
         run = self._runs.get(target.uid)
         if run is None:
             request = Request(target.cluster, metadata.namespace, metadata.name)
-            run = self._runs[target.uid] = _Run(request)
+            run = self._runs[target.uid] = Run(request)
         return run
 
     async def _inspect(self, target: InstanceTarget, container: str) -> dict[str, Any] | None:
@@ -589,14 +503,7 @@ class ContainerProvider:
         found = await self._engine().inspect(spec.container_name(target.instance, container))
         if found is None:
             return None
-        labels = (found.get("Config") or {}).get("Labels") or {}
-        return found if labels.get(LABEL_UID) == target.uid else None
-
-    def _addresses(self, run: _Run) -> tuple[Addresses, ...]:
-        attachment = run.attachment
-        if attachment is None or not (attachment.network_ip or attachment.external_ip):
-            return ()
-        return (Addresses(attachment.network_ip, attachment.external_ip),)
+        return found if _labels(found).get(LABEL_UID) == target.uid else None
 
     def _wake(self, uid: str) -> None:
         if run := self._runs.get(uid):
@@ -607,20 +514,16 @@ class ContainerProvider:
             self._controller.enqueue(run.request)
 
 
+def _labels(inspected: dict[str, Any]) -> dict[str, str]:
+    return (inspected.get("Config") or {}).get("Labels") or {}
+
+
 def _was_available(target: InstanceTarget) -> bool:
     return conditions.is_true(target.instance.status.conditions, compute.CONDITION_AVAILABLE)
 
 
 def _all_run(inspected: list[dict[str, Any] | None]) -> bool:
     return all(each is not None and states.parse_state("", each).running for each in inspected)
-
-
-async def _exists(cell: Cluster, uid: str, name: str, namespace: str) -> bool:
-    try:
-        live = await cell.client.get(compute.INSTANCES, name, namespace)
-    except client_errors.NotFound:
-        return False
-    return live.metadata.uid == uid
 
 
 def loopback_range(platform: str, cell: str) -> IPv4Network:

@@ -147,6 +147,34 @@ def _is_locked(handle: int) -> bool:
     return True
 
 
+class EngineConnection:
+    """The engine wherever it answers; called, it is the client."""
+
+    def __init__(self, env: Environment, engine: str) -> None:
+        self._env = env
+        self._name = engine
+        self._opened: ContainerEngine | None = None
+
+    def __call__(self) -> ContainerEngine:
+        if self._opened is None:
+            raise EngineUnreachable("no socket of it answers")
+        return self._opened
+
+    async def open(self) -> None:
+        """Find the engine, which may answer on another socket than before. podman's service is
+        started again where it is ours."""
+        socket = await find_socket(self._env, self._name)
+        if socket is None or (self._opened is not None and self._opened.socket == socket):
+            return
+        await self.close()
+        self._opened = await ContainerEngine(socket).__aenter__()
+
+    async def close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.__aexit__()
+
+
 def limits_of_this_host(engine: str) -> HostLimits:
     """podman's defaults exceed what a host without CAP_SYS_RESOURCE may set, so containers get
     the limits of this process; docker needs none."""

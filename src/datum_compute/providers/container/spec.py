@@ -7,11 +7,13 @@ name the platform, the cell, the Instance with its uid, and its addresses.
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.providers.data import NO_DATA, InstanceData
 from datum_compute.providers.protocol import InstanceTarget
 from datum_compute.providers.sandbox import (
     CAPABILITIES,
@@ -20,7 +22,6 @@ from datum_compute.providers.sandbox import (
     LABEL_UID,
     PREFIX,
     container_size,
-    environment,
     sandbox_of,
 )
 
@@ -33,6 +34,8 @@ LABEL_NETWORK = PREFIX + "network"
 LABEL_SUBNET = PREFIX + "subnet"
 LABEL_NETWORK_IP = PREFIX + "network-ip"
 LABEL_EXTERNAL_IP = PREFIX + "external-ip"
+LABEL_DATA = PREFIX + "data-version"
+"""Of the ConfigMaps and Secrets that it was created with."""
 
 PROCESSES = 4096
 """How many processes a container may have: enough for servers, too few for a fork bomb to stop
@@ -64,6 +67,10 @@ def container_name(instance: compute.Instance, container: str) -> str:
     return f"{instance.metadata.name}-{container}-{instance.metadata.uid[:8]}"
 
 
+def volume_name(instance: compute.Instance, volume: str) -> str:
+    return f"{instance.metadata.name}-{volume}-{instance.metadata.uid[:8]}"
+
+
 def platform_labels(platform: str, cell: str = "") -> dict[str, str]:
     return {LABEL_PLATFORM: platform, **({LABEL_CELL: cell} if cell else {})}
 
@@ -84,8 +91,11 @@ def build_body(
     attachment: Attachment,
     limits: HostLimits,
     labels: Mapping[str, str],
+    data: InstanceData = NO_DATA,
+    directories: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The body of the request that creates container ``index`` of the Instance."""
+    """The body of the request that creates container ``index`` of the Instance. ``directories``
+    are those of its volumes on the engine's host."""
     sandbox = sandbox_of(target)
     container = sandbox.containers[index]
     millicores, memory = container_size(target, index)
@@ -100,15 +110,18 @@ def build_body(
         "MemorySwap": memory,
     }
     host |= ulimits(limits)
+    if mounts := _mounts(target.instance, container, directories or {}):
+        host["Mounts"] = mounts
     body: dict[str, Any] = {
         "Image": container.image,
-        "Env": [f"{name}={value}" for name, value in environment(target, container).items()],
+        "Env": [f"{name}={value}" for name, value in data.variables(target, container).items()],
         "Labels": {
             **labels,
             LABEL_CONTAINER: container.name,
             LABEL_NETWORK: attachment.network,
             LABEL_NETWORK_IP: attachment.network_ip,
             LABEL_EXTERNAL_IP: attachment.external_ip,
+            LABEL_DATA: data.version,
         },
         "HostConfig": host,
     }
@@ -126,6 +139,24 @@ def build_body(
         host["NetworkMode"] = f"container:{first}"
         body["Labels"][LABEL_JOINS] = first
     return body
+
+
+def _mounts(
+    instance: compute.Instance, container: compute.Container, directories: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    found = []
+    for each in container.volume_attachments:
+        if not each.mount_path or each.name not in directories:
+            continue
+        mount: dict[str, Any] = {"Target": each.mount_path, "ReadOnly": True}
+        if each.sub_path:
+            # Engines older than docker 26 mount volumes only as a whole.
+            path = posixpath.normpath(f"{directories[each.name]}/{each.sub_path}")
+            mount |= {"Type": "bind", "Source": path}
+        else:
+            mount |= {"Type": "volume", "Source": volume_name(instance, each.name)}
+        found.append(mount)
+    return found
 
 
 def removal_order(listed: Iterable[dict[str, Any]]) -> list[str]:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 
+import msgspec
+
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors as client_errors
 from datum_compute.client.remote_command import CommandRequest, CommandSession, start_command
 from datum_compute.env import Environment
+from datum_compute.providers.data import delivered_references
 from datum_compute.providers.errors import NotReady, Rejected
 from datum_compute.providers.frame import provider_controller
 from datum_compute.providers.logs import FollowableLogs
@@ -84,7 +87,19 @@ class PodProvider:
         pod = found.view(core.Pod)
         if states.is_over(pod):
             return await self._replace(cluster, found, states.describe_over(pod))
-        return states.decide_report(pod, port, self._env.now())
+        report = states.decide_report(pod, port, self._env.now())
+        if target.instance.spec.volumes and states.is_being_created(pod):
+            return await self._look_for_mount_failure(cluster, found, report)
+        return report
+
+    async def _look_for_mount_failure(
+        self, cluster: Cluster, pod: Object, report: InstanceReport
+    ) -> InstanceReport:
+        """A volume that cannot be mounted is in no status of a Pod, only in its Events."""
+        selector = f"involvedObject.uid={pod.metadata.uid},reason={states.FAILED_MOUNT}"
+        events = await cluster.client.list(core.EVENTS, pod.namespace, field_selector=selector)
+        found = [msgspec.json.decode(each.to_wire(), type=core.Event) for each in events.items]
+        return states.decide_mount_report(found, report)
 
     async def remove(self, target: InstanceTarget) -> None:
         cluster = self._cluster(target)
@@ -122,7 +137,8 @@ class PodProvider:
         raise ExecRefused("it has no Pod yet")
 
     async def _create(self, cluster: Cluster, target: InstanceTarget) -> InstanceReport:
-        body = spec.build_pod(target, self._settings)
+        delivered = await delivered_references(cluster.client, target)
+        body = spec.build_pod(target, self._settings, delivered)
         metadata = target.instance.metadata
         owner = cluster.cache(compute.INSTANCES).get(metadata.name, metadata.namespace)
         if owner is None or owner.metadata.uid != target.uid:

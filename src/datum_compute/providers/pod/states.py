@@ -7,7 +7,9 @@ shown while the Instance waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from datum_compute.api import core, quantities
@@ -38,10 +40,19 @@ IMAGE_REASONS = frozenset(
 NOT_STARTED = frozenset({"StartError", "ContainerCannotRun"})
 """A container that ended before its command ran. The kubelet reports it as a crash otherwise."""
 CONFIGURATION = "CreateContainerConfigError"
+CREATING = "ContainerCreating"
 CRASH_LOOP = "CrashLoopBackOff"
 OUT_OF_MEMORY = "OOMKilled"
 NO_ROOM = frozenset({"Evicted", "OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage"})
 """Why a node ends or refuses a Pod for want of room."""
+FAILED_MOUNT = "FailedMount"
+"""The reason of the Event of a volume that cannot be mounted."""
+MISSING_DATA = re.compile(
+    r'(?:configmap|secret) ".+" not found|references non-existent \w+ key: .+'
+)
+"""Of such Events, those about an object or key that is missing: others pass."""
+MOUNT_SECONDS = 5.0
+"""Until the Events of a Pod that is being created are read again."""
 PULL_CAUSE = "ErrImagePull: "
 """Before the cause, where the kubelet waits to pull again: its words change, the cause does not."""
 
@@ -80,6 +91,22 @@ def decide_report(pod: core.Pod, port: int | None, now: datetime) -> InstanceRep
     if waiting or not containers:
         return preparing(_describe_wait(waiting))
     return _report_running(pod, port, addresses, now)
+
+
+def is_being_created(pod: core.Pod) -> bool:
+    """Whether it is on a node, and no container of it has started or failed yet."""
+    states = [each.state for each in pod.status.container_statuses]
+    return _condition(pod, "PodScheduled").status == "True" and all(
+        state.waiting is not None and state.waiting.reason == CREATING for state in states
+    )
+
+
+def decide_mount_report(events: Sequence[core.Event], report: InstanceReport) -> InstanceReport:
+    """The report of a Pod that is being created, by its Events about volumes."""
+    latest = max(events, key=lambda each: each.at, default=core.Event())
+    if MISSING_DATA.search(latest.message):
+        report = _both(failed(compute.REASON_CONFIGURATION_ERROR, latest.message))
+    return replace(report, requeue_after=MOUNT_SECONDS)
 
 
 def _report_running(

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime
 
-from datum_compute.api import conditions, core
+from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import EMPTY
 from datum_compute.decisions import references
 from datum_compute.env import Environment
+from datum_compute.providers.data import read_data
 from datum_compute.providers.errors import InsufficientCapacity, Rejected
 from datum_compute.providers.frame import provider_controller
 from datum_compute.providers.interfaces import InterfaceAddresses
@@ -19,20 +19,12 @@ from datum_compute.providers.simulated.behaviour import Behaviour, decide_report
 from datum_compute.providers.simulated.logs import InstanceLogs
 from datum_compute.runtime.controller import Controller
 from datum_compute.runtime.fleet import Fleet
-from datum_compute.runtime.live_reads import find_live
-from datum_compute.runtime.writes.patch import values
-
-DATA_SECONDS = 10.0
-"""How often an Instance whose data lacks a key is tried again. A guess."""
-
-_DATA = (core.CONFIG_MAPS, core.SECRETS)
 
 
 class SimulatedProvider:
     """Without networking the cell has no networking kinds, and Instances get no addresses."""
 
     name = "simulated"
-    mounts_data = True
 
     def __init__(self, cell: Fleet, env: Environment, *, networking_enabled: bool = True) -> None:
         self._cell = cell
@@ -66,24 +58,15 @@ class SimulatedProvider:
         """Read what would be mounted, and record what of it is used, without any value. An
         Instance that runs is not checked again."""
         spec = target.instance.spec
-        keys: dict[str, tuple[str, ...]] = {}
-        for each in references.references_of(spec):
-            resource = next(one for one in _DATA if one.kind == each.kind)
-            found = await find_live(
-                self._cell.require(target.cluster).client,
-                resource,
-                each.name,
-                target.instance.metadata.namespace,
-            )
-            if found is not None:
-                binary = values(found.extra.get("binaryData", EMPTY))
-                keys[each.entry] = (*values(found.data), *binary)
-        if missing := references.describe_missing_keys(spec, keys):
-            raise Rejected(compute.REASON_CONFIGURATION_ERROR, missing, delay=DATA_SECONDS)
+        if not references.references_of(spec):
+            return
+        data = await read_data(self._cell.require(target.cluster).client, target)
+        for container in spec.runtime.sandbox.containers if spec.runtime.sandbox else ():
+            data.variables(target, container)
         used = [
             f"{each.reference}{f' key {each.key}' if each.key else ''} as {each.use}"
             for each in references.key_references(spec)
-            if each.reference.entry in keys
+            if each.reference.entry in data.objects
         ]
         if used:
             self._logs.record_data(target.uid, ", ".join(used))

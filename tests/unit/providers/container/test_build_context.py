@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from datum_compute.providers.container import build_context
-from datum_compute.providers.container.build_context import (
+from datum_compute.providers.container.build import context
+from datum_compute.providers.container.build.context import (
     ContextUnusable,
     IgnoreRules,
     content_digest,
@@ -87,7 +87,7 @@ def test_a_context_that_is_too_large_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, "Dockerfile", large="x" * 2**20)
-    monkeypatch.setattr(build_context, "MAX_BYTES", 2**20)
+    monkeypatch.setattr(context, "MAX_BYTES", 2**20)
     with pytest.raises(ContextUnusable, match=r"more than 1 MiB: name in \.dockerignore"):
         pack_directory(tmp_path, "Dockerfile")
 

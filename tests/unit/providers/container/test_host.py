@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from datum_compute.providers.container import host, images, networks
-from datum_compute.providers.container.archive import build_archive
+from datum_compute.providers.container.build.archive import build_archive
 from datum_compute.providers.container.provider import LOOPBACK, loopback_range
 from datum_compute.providers.logs import parse_line
 

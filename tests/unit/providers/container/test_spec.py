@@ -11,6 +11,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.providers import sandbox
 from datum_compute.providers.container import spec
 from datum_compute.providers.container.spec import Attachment, HostLimits
+from datum_compute.providers.data import NO_DATA
 from datum_compute.providers.errors import Rejected
 from datum_compute.providers.protocol import InstanceTarget
 
@@ -148,6 +149,32 @@ def test_the_first_tcp_port_decides_readiness() -> None:
 
     assert sandbox.first_tcp_port(with_ports) == 80
     assert sandbox.first_tcp_port(sandbox.sandbox_of(target())) is None
+
+
+def test_volumes_are_mounted_read_only_and_a_sub_path_alone() -> None:
+    attachments = [
+        {"name": "files", "mountPath": "/etc/files"},
+        {"name": "files", "mountPath": "/etc/one", "subPath": "deep/one"},
+        {"name": "files"},
+    ]
+    found = target({"name": "app", "image": "a:1", "volumeAttachments": attachments})
+    directories = {"files": "/var/volumes/x"}
+    made = spec.build_body(found, 0, ATTACHMENT, HostLimits(), {}, NO_DATA, directories)
+
+    assert made["HostConfig"]["Mounts"] == [
+        {
+            "Target": "/etc/files",
+            "ReadOnly": True,
+            "Type": "volume",
+            "Source": "web-0-files-12345678",
+        },
+        {
+            "Target": "/etc/one",
+            "ReadOnly": True,
+            "Type": "bind",
+            "Source": "/var/volumes/x/deep/one",
+        },
+    ]
 
 
 def test_containers_that_join_the_network_of_another_are_removed_before_it() -> None:

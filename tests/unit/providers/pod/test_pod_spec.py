@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.decisions.references import Reference, references_of
 from datum_compute.providers import registry
 from datum_compute.providers.errors import Rejected
 from datum_compute.providers.pod import PodSettings, settings, spec
@@ -36,7 +37,8 @@ def target(*containers: dict[str, Any], **more: Any) -> InstanceTarget:
 
 
 def built(found: InstanceTarget, **values: str) -> dict[str, Any]:
-    return spec.build_pod(found, PodSettings.parse(values))
+    named = references_of(found.instance.spec)
+    return spec.build_pod(found, PodSettings.parse(values), named)
 
 
 def test_the_pod_is_named_and_labelled_by_its_instance() -> None:
@@ -172,9 +174,63 @@ def test_what_a_pod_cannot_run_is_refused_with_the_field() -> None:
         built(machine)
     with pytest.raises(Rejected, match='volume "data": this runtime has no disks'):
         built(target(volumes=[{"name": "data", "disk": {}}]))
-    optional = {"name": "data", "configMap": {"name": "settings", "optional": True}}
-    with pytest.raises(Rejected, match='volume "data": this runtime mounts no volumes'):
-        built(target(volumes=[optional]))
+
+
+CONTAINER_WITH_DATA = {
+    "name": "app",
+    "image": "a:1",
+    "env": [
+        {
+            "name": "A",
+            "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a", "optional": False}},
+        },
+        {
+            "name": "B",
+            "valueFrom": {"secretKeyRef": {"name": "keys", "key": "b", "optional": True}},
+        },
+    ],
+    "envFrom": [{"prefix": "P_", "secretRef": {"name": "keys", "optional": True}}],
+    "volumeAttachments": [
+        {"name": "files", "mountPath": "/etc/files"},
+        {"name": "keys", "mountPath": "/etc/one", "subPath": "one"},
+    ],
+}
+VOLUMES = [
+    {
+        "name": "files",
+        "configMap": {
+            "name": "settings",
+            "defaultMode": 0o440,
+            "items": [{"key": "a", "path": "b/c", "mode": 0o400}],
+            "optional": False,
+        },
+    },
+    {"name": "keys", "secret": {"secretName": "keys", "optional": True}},
+]
+
+
+def test_a_pod_refers_to_the_config_maps_and_secrets_of_its_instance() -> None:
+    pod = built(target(CONTAINER_WITH_DATA, volumes=VOLUMES))["spec"]
+    [container] = pod["containers"]
+
+    assert container["env"] == CONTAINER_WITH_DATA["env"]
+    assert container["envFrom"] == CONTAINER_WITH_DATA["envFrom"]
+    assert container["volumeMounts"] == [
+        {"name": "files", "mountPath": "/etc/files", "readOnly": True},
+        {"name": "keys", "mountPath": "/etc/one", "readOnly": True, "subPath": "one"},
+    ]
+    assert pod["volumes"] == VOLUMES
+
+
+def test_a_pod_does_not_refer_to_data_that_was_not_delivered_for_it() -> None:
+    found = target(CONTAINER_WITH_DATA, volumes=VOLUMES)
+    delivered = [Reference("ConfigMap", "settings")]
+    pod = spec.build_pod(found, PodSettings(), delivered)["spec"]
+    [container] = pod["containers"]
+
+    assert container["env"] == CONTAINER_WITH_DATA["env"][:1]
+    assert "envFrom" not in container
+    assert pod["volumes"] == [VOLUMES[0], {"name": "keys", "emptyDir": {}}]
 
 
 def test_a_long_name_leaves_room_for_the_uid() -> None:

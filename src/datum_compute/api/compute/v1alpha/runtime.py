@@ -111,6 +111,9 @@ class VolumeAttachment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     mount_path: Annotated[
         str | None, described("Where its file system is mounted; unset to attach it only.")
     ] = None
+    sub_path: Annotated[
+        str, described("The file or directory of a ConfigMap or Secret that is mounted alone.")
+    ] = ""
 
 
 class NamedPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

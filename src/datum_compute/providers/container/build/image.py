@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from datum_compute.env import Environment
-from datum_compute.providers.container import build_context, sockets
-from datum_compute.providers.container.build_context import ContextUnusable
+from datum_compute.providers.container import sockets
+from datum_compute.providers.container.build import context
+from datum_compute.providers.container.build.context import ContextUnusable
 from datum_compute.providers.container.engine import (
     ContainerEngine,
     EngineRefused,
@@ -34,13 +35,13 @@ async def build_image(
     """The reference of the image, whose tag follows from the files: the same files are built once.
     ``show`` gets the builder's output line by line. Raises ``BuildFailed``."""
     try:
-        found = build_context.find_dockerfile(directory, dockerfile)
-        archive = build_context.pack_directory(directory, found)
+        found = context.find_dockerfile(directory, dockerfile)
+        archive = context.pack_directory(directory, found)
         socket = await sockets.find_socket(env, engine)
         if socket is None:
             raise BuildFailed(f"{engine} does not answer")
         async with ContainerEngine(socket) as opened:
-            tag = build_context.content_digest(archive, found)[:TAG_LETTERS]
+            tag = context.content_digest(archive, found)[:TAG_LETTERS]
             reference = f"localhost/{name}:{tag}"
             await _build(opened, reference, archive, found, show)
             return reference

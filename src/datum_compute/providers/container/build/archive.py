@@ -24,9 +24,9 @@ def build_archive(
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as files:
         for path, content in programs.items():
-            _add(files, path, content, 0o755)
+            add_file(files, path, content, 0o755)
         for path, text in (texts or {}).items():
-            _add(files, path, text.encode(), 0o644)
+            add_file(files, path, text.encode(), 0o644)
         for path, target in links.items():
             link = tarfile.TarInfo(path)
             link.type, link.linkname = tarfile.SYMTYPE, target
@@ -48,13 +48,13 @@ def build_archive(
     ]
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as files:
-        _add(files, f"{digest}/layer.tar", content, 0o644)
-        _add(files, f"{name}.json", configuration, 0o644)
-        _add(files, "manifest.json", json.dumps(manifest).encode(), 0o644)
+        add_file(files, f"{digest}/layer.tar", content, 0o644)
+        add_file(files, f"{name}.json", configuration, 0o644)
+        add_file(files, "manifest.json", json.dumps(manifest).encode(), 0o644)
     return archive.getvalue()
 
 
-def _add(files: tarfile.TarFile, path: str, content: bytes, mode: int) -> None:
+def add_file(files: tarfile.TarFile, path: str, content: bytes, mode: int) -> None:
     entry = tarfile.TarInfo(path)
     entry.size, entry.mode = len(content), mode
     files.addfile(entry, io.BytesIO(content))

@@ -1,0 +1,50 @@
+"""What the provider knows of one Instance beyond what the engine does."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from datum_compute.providers.container.spec import Attachment
+from datum_compute.providers.container.states import Crashes
+from datum_compute.providers.protocol import Addresses
+from datum_compute.runtime.request import Request
+
+DIAL_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class Run:
+    request: Request
+    attachment: Attachment | None = None
+    crashes: Crashes = field(default_factory=Crashes)
+    restart_at: float | None = None
+    """The loop's time at which it is started again; None while it runs."""
+    started: bool = False
+    """Whether this provider has started it or seen it run: an end before that is no crash."""
+    available: bool = False
+    port: int | None = None
+    """The port that shows that it is ready to serve."""
+    removal: asyncio.Task[None] | None = None
+
+    @property
+    def addresses(self) -> tuple[Addresses, ...]:
+        found = self.attachment
+        if found is None or not (found.network_ip or found.external_ip):
+            return ()
+        return (Addresses(found.network_ip, found.external_ip),)
+
+    async def accepts(self, port: int) -> bool:
+        """Whether the port accepts connections. Asked on the network's address: the published
+        one is accepted by the engine itself."""
+        found = self.attachment
+        address = found and (found.network_ip or found.external_ip)
+        if not address:
+            return True  # it has no address that could be asked
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                _, writer = await asyncio.open_connection(address, port)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True

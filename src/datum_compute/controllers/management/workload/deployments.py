@@ -149,15 +149,20 @@ def _data_roll(workload: Object, existing: Object, now: datetime) -> DataRoll:
     template = workload.view(compute.Workload).spec.template
     if template.metadata.annotations.get(compute.ANNOTATION_ROLL_ON_CONFIG_CHANGE) != "true":
         return DataRoll("")
-    delivered = existing.metadata.annotations.get(compute.ANNOTATION_DELIVERED_DATA)
-    deployment = existing.view(compute.WorkloadDeployment)
-    return decide_data_roll(
-        references_of(template.spec),
-        parse_hashes(delivered),
-        current=deployment.spec.template.metadata.annotations.get(compute.ANNOTATION_DATA_HASH, ""),
-        reachable=conditions.find(deployment.status.conditions, compute.CONDITION_CELL_REACHABLE),
-        now=now,
-    )
+    delivered = parse_hashes(existing.metadata.annotations.get(compute.ANNOTATION_DELIVERED_DATA))
+    references = references_of(template.spec)
+    for deployment in views((existing,), compute.WorkloadDeployment):
+        carried = deployment.spec.template.metadata.annotations
+        found = deployment.status.conditions
+        return decide_data_roll(
+            references,
+            delivered,
+            current=carried.get(compute.ANNOTATION_DATA_HASH, ""),
+            reachable=conditions.find(found, compute.CONDITION_CELL_REACHABLE),
+            now=now,
+        )
+    # Its spec cannot be read, and is about to be replaced.
+    return decide_data_roll(references, delivered, current="", reachable=None, now=now)
 
 
 def _labels(workload: Object) -> dict[str, str]:

@@ -117,6 +117,21 @@ async def test_instances_wait_for_a_missing_source_and_start_when_it_is_created(
         await until_deployment(on, compute.REASON_DATA_READY)
 
 
+async def test_instances_that_waited_for_an_hour_start_within_seconds_of_the_arrival() -> None:
+    async with stage() as on:
+        await on.project.create(core.CONFIG_MAPS, config_map(), NAMESPACE)
+        await deploy(on, named())
+        await until_deployment(on, compute.REASON_SOURCE_NOT_FOUND)
+        await asyncio.sleep(3600)
+        await on.project.create(core.SECRETS, secret(), NAMESPACE)
+        await asyncio.sleep(5)
+
+        for city in CITIES:
+            name = f"web-default-{city.lower()}-0"
+            found = await on.cell(city).get(compute.INSTANCES, name, on.hub_namespace)
+            assert condition(found, "Ready")[0] == "True"
+
+
 async def test_a_source_that_is_deleted_in_use_stays_with_what_runs_and_holds_what_is_new() -> None:
     async with stage() as on:
         await create_sources(on)

@@ -328,6 +328,8 @@ _DROPPED = frozenset(
         "lastScheduledTime",
         # Written when Karmada was down for longer than the federator waits for it.
         compute.ANNOTATION_PROPAGATION_REQUESTED,
+        # Keyed with uids, which differ between runs.
+        compute.ANNOTATION_DELIVERED_DATA,
     }
 )
 _DROPPED_FROM_LISTS = f"{compute.ANNOTATION_PROPAGATION_REQUESTED},"

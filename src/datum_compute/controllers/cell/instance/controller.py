@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from datum_compute.api import core
+from datum_compute.api import conditions, core
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import Object, ObjectMeta
+from datum_compute.api.meta import Object, ObjectMeta, Unreadable
 from datum_compute.api.networking import v1alpha as networking_api
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.controllers.cell.instance import denials
@@ -107,7 +107,7 @@ class _Watches:
                 self._cell,
                 compute.WORKLOAD_DEPLOYMENTS,
                 self.from_deployment,
-                predicate=metadata_or_spec_changed,
+                predicate=_may_open_gates,
             ),
             Watch(
                 self._cell, core.NAMESPACES, self.from_namespace, predicate=metadata_or_spec_changed
@@ -230,6 +230,21 @@ def _data_of(instance: Object) -> Iterable[str]:
     deployment = instance.metadata.labels.get(compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, "")
     named = [deployment, *(each.entry for each in references_of(view.spec))]
     return [f"{instance.namespace}/{each}" for each in named if each]
+
+
+def _may_open_gates(old: Object | None, new: Object | None) -> bool:
+    """Whether more than the status of a deployment has changed, or its data has arrived."""
+    return metadata_or_spec_changed(old, new) or (
+        new is not None and _has_data(new) and not (old is not None and _has_data(old))
+    )
+
+
+def _has_data(deployment: Object) -> bool:
+    try:
+        status = deployment.view(compute.WorkloadDeployment).status
+    except Unreadable:
+        return False
+    return conditions.is_true(status.conditions, compute.CONDITION_REFERENCED_DATA_READY)
 
 
 def _instance_namespace_of(claim: Object) -> Iterable[str]:

@@ -49,6 +49,8 @@ HUB_RETRY = Backoff(base_seconds=2.0, cap_seconds=30.0)
 that contact has returned."""
 HUB_RETRY_SECONDS = 1.0
 """The shortest delay, since the back-off has full jitter."""
+DATA_SECONDS = 15.0
+"""The longest time until an Instance that waits for data is looked at again."""
 
 LOGGED_SECONDS = 15.0
 """The interval from which each reconcile of a pending Instance is logged: an Instance older than a
@@ -111,8 +113,10 @@ class InstanceReconciler:
             if (data := await self._data_condition(cell, instance)) is not None:
                 gate_conditions[compute.GATE_REFERENCED_DATA] = data
                 if data.reason == compute.REASON_AWAITING_PROPAGATION:
-                    # No event reports the arrival of a Secret.
-                    delay = pending_requeue(instance.metadata.creation_timestamp, self._env.now())
+                    # No event reports the arrival of a Secret but its deployment's condition,
+                    # which may come before the hub is asked again.
+                    created = instance.metadata.creation_timestamp
+                    delay = min(DATA_SECONDS, pending_requeue(created, self._env.now()))
                     requeue = delay if requeue is None else min(requeue, delay)
             instance = await self._report(cell, instance, gate_conditions)
             if (due_in := self._first_report_due_in(instance)) > 0:

@@ -17,7 +17,7 @@ from datum_compute.providers.protocol import LogLine
 LONGEST_LINE = 256 * 1024
 """A longer line is cut into several."""
 LOOK_SECONDS = 30.0
-"""Until a reader that follows looks again for containers, if no change is told before."""
+"""Until a reader that follows looks again for containers, unless a change is recorded before."""
 FIRST_RETRY_SECONDS = 1.0
 """Until what keeps the lines is asked again after it did not answer; doubled each time, up to
 ``LOOK_SECONDS``."""
@@ -54,7 +54,7 @@ class _Follower:
         self.removed = False
         self.changed = asyncio.Event()
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """Wakes all who wait; who waits from now on waits for the next change."""
         self.changed.set()
         self.changed = asyncio.Event()
@@ -70,12 +70,12 @@ class FollowableLogs:
     def record_change(self, uid: str) -> None:
         """The containers of an Instance may have changed: one was created, started or ended."""
         for follower in self._followers.get(uid, ()):
-            follower.tell()
+            follower.wake()
 
     def record_removal(self, uid: str) -> None:
         for follower in self._followers.get(uid, ()):
             follower.removed = True
-            follower.tell()
+            follower.wake()
 
     async def lines(
         self, uid: str, *, tail: int | None, since: datetime | None, follow: bool
@@ -179,7 +179,7 @@ class FollowableLogs:
 
 
 async def _wait(changed: asyncio.Event, failed: int) -> None:
-    """Until a change is told, or it is time to look again."""
+    """Until a change is recorded, or it is time to look again."""
     seconds = FIRST_RETRY_SECONDS * 2 ** min(failed - 1, 16) if failed else LOOK_SECONDS
     with suppress(TimeoutError):
         await asyncio.wait_for(changed.wait(), min(seconds, LOOK_SECONDS))

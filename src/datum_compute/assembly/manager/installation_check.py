@@ -1,4 +1,4 @@
-"""``compute-manager --check``: what the planes of a manager lack, told without changing them.
+"""``compute-manager --check``: report what the planes of a manager lack, without changing them.
 
 It looks with the flags, the configuration and the identity of the manager that would run, so what
 it finds holds for that manager: whether each plane answers and is the one it should be, what it

@@ -196,7 +196,7 @@ class PlaneFindings:
                 self._add(plane, Verdict.OK, f"definition of {resource.group_resource}")
 
     async def list_objects(self, plane: PlaneUnderCheck, resource: Resource) -> list[Object] | None:
-        """None where they cannot be read; a missing right or kind is told elsewhere."""
+        """None where they cannot be read; another check reports a missing right or kind."""
         try:
             return (await plane.client.list(resource)).items
         except errors.ClientError as error:

@@ -106,7 +106,7 @@ class _Mirror:
         mirror = cell.cache(networking.NETWORKS).get(request.name, request.namespace)
         if not project_name or not upstream or (mirror and not _is_ours(mirror)):
             return DONE
-        if not cell.cache(compute.WORKLOAD_DEPLOYMENTS).list(request.namespace):
+        if not cell.cache(compute.WORKLOAD_DEPLOYMENTS).has_any(request.namespace):
             await self._remove_unused(cell, mirror)
             return DONE
         project = self._projects.get(project_name)

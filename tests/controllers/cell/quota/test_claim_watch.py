@@ -5,10 +5,14 @@ So: a claim maps to its Instance by the label ``instance-namespace`` and by its 
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
+from datum_compute.controllers.cell.instance.quota import deployment_keys_of_claim
 from tests.support.controllers.cell_instances import (
     DEPLOYMENT,
     GRANTED,
@@ -63,3 +67,15 @@ async def test_lesson_02_a_claim_maps_to_its_instance_in_another_namespace() -> 
                 within=1.0,
             )
             assert await find(w.cell, compute.INSTANCES, claim.name, NAMESPACE) is None
+
+
+def test_a_claim_is_found_by_its_own_deployment_only() -> None:
+    """A change of a deployment reads no claims of others, however many the namespace has."""
+    labels = {compute.LABEL_INSTANCE_NAMESPACE: "ns-1"}
+    keys = [
+        deployment_keys_of_claim(
+            Object.from_wire(json.dumps({"metadata": {"name": name, "labels": labels}}).encode())
+        )
+        for name in ("instance-web-dfw-0", "instance-web-dfw-10", "instance-web-dfw-b-0")
+    ]
+    assert keys == [["ns-1/web-dfw"], ["ns-1/web-dfw"], ["ns-1/web-dfw-b"]]

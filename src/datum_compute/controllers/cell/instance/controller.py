@@ -16,7 +16,11 @@ from datum_compute.api.meta import Object, ObjectMeta, Unreadable
 from datum_compute.api.networking import v1alpha as networking_api
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.controllers.cell.instance import denials
-from datum_compute.controllers.cell.instance.quota import CLAIMS_BY_INSTANCE_NAMESPACE, ClaimManager
+from datum_compute.controllers.cell.instance.quota import (
+    CLAIMS_BY_DEPLOYMENT,
+    ClaimManager,
+    deployment_keys_of_claim,
+)
 from datum_compute.controllers.cell.instance.reconcile import InstanceReconciler
 from datum_compute.controllers.cell.instance.removal import FINALIZERS
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
@@ -126,7 +130,7 @@ class _Watches:
                 quota.RESOURCE_CLAIMS,
                 self.from_claim,
                 label_selector=self._claims.selector,
-                indexes={CLAIMS_BY_INSTANCE_NAMESPACE: _instance_namespace_of},
+                indexes={CLAIMS_BY_DEPLOYMENT: deployment_keys_of_claim},
                 required=False,
                 own_writes=False,
             ),
@@ -164,14 +168,11 @@ class _Watches:
 
     def claims_of_deployment(self, _: str, deployment: Object) -> Iterable[Request]:
         """The Instances of claims kept for a replacement, which may no longer be wanted."""
-        prefix = names.claim_name(f"{deployment.name}-")
+        key = f"{deployment.namespace}/{deployment.name}"
         return [
             Request(SINGLE, deployment.namespace, names.instance_of_claim(claim.name))
             for plane in (self._projects.clusters() if self._projects else [])
-            for claim in self._claims.claims_in(plane).by_index(
-                CLAIMS_BY_INSTANCE_NAMESPACE, deployment.namespace
-            )
-            if claim.name.startswith(prefix)
+            for claim in self._claims.claims_in(plane).by_index(CLAIMS_BY_DEPLOYMENT, key)
         ]
 
     def from_claim(self, project: str, claim: Object) -> Iterable[Request]:
@@ -245,11 +246,6 @@ def _has_data(deployment: Object) -> bool:
     except Unreadable:
         return False
     return conditions.is_true(status.conditions, compute.CONDITION_REFERENCED_DATA_READY)
-
-
-def _instance_namespace_of(claim: Object) -> Iterable[str]:
-    namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
-    return [namespace] if namespace else []
 
 
 def _relevant_change(old: Object | None, new: Object | None) -> bool:

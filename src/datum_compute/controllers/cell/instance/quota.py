@@ -37,7 +37,8 @@ from datum_compute.runtime.writes.spec_copies import restoring_patch
 
 log = get_logger(__name__)
 
-CLAIMS_BY_INSTANCE_NAMESPACE = "instance-namespace"
+CLAIMS_BY_DEPLOYMENT = "instance-deployment"
+"""Claims by the namespace of their Instance in the cell and the name of its deployment."""
 
 CALL_SECONDS = 5.0
 """The deadline for all calls to a project in one reconcile."""
@@ -92,8 +93,9 @@ class ClaimManager:
     def find_claim_for(self, namespace: str, name: str) -> tuple[Cluster | None, Object | None]:
         """The cached claim of this name for an Instance of this namespace of the cell, and its
         project: for a namespace whose project is unknown."""
+        key = _deployment_key(namespace, name)
         for plane in self._projects.clusters() if self._projects is not None else []:
-            for claim in self.claims_in(plane).by_index(CLAIMS_BY_INSTANCE_NAMESPACE, namespace):
+            for claim in self.claims_in(plane).by_index(CLAIMS_BY_DEPLOYMENT, key):
                 if claim.name == name:
                     return plane, claim
         return None, None
@@ -300,6 +302,16 @@ class ClaimManager:
             return QuotaEvaluation(held, requeue_after=RESTORE_SECONDS)
         granted = decisions.decide_quota(view, None)
         return QuotaEvaluation(granted if granted.status == conditions.TRUE else held)
+
+
+def deployment_keys_of_claim(claim: Object) -> list[str]:
+    namespace = claim.metadata.labels.get(compute.LABEL_INSTANCE_NAMESPACE)
+    return [_deployment_key(namespace, claim.name)] if namespace else []
+
+
+def _deployment_key(namespace: str, claim: str) -> str:
+    deployment, _, _ = names.instance_of_claim(claim).rpartition("-")
+    return f"{namespace}/{deployment}"
 
 
 def _as_reported(previous: conditions.Condition | None) -> ConditionState:

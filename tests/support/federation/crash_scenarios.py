@@ -156,10 +156,12 @@ async def roll_beside_a_competitor(on: Stage) -> None:
 
 
 async def full_of_its_size(on: Stage) -> None:
-    """A deployment of its own size, written past admission, beside a competitor."""
+    """A deployment of its own size, written past admission, that has all of the quota.
+
+    Without a competitor: a claim of another size is released before it is claimed anew, and who
+    claims first then is not determined.
+    """
     await made(on.project, compute.WORKLOAD_DEPLOYMENTS, sized("1", "2Gi"), NAMESPACE)
-    await settled(on)
-    await create(on, API)
 
 
 def sized(cpu: str, memory: str) -> dict[str, Any]:

@@ -27,3 +27,35 @@ def test_a_failed_deploy_and_why_suggest_the_same_command(reason: str) -> None:
         explained = here.run("why api").out
 
         assert first_hint(error, "Try:") == first_hint(explained, "Next")
+
+
+DATA = {
+    "a key of a Secret": ("secrets set keys other=1", "--env-secret=TOKEN=keys:token"),
+    "a key of a ConfigMap": ("config set keys other=1", "--env-config=TOKEN=keys:token"),
+    "a Secret": ("", "--env-secret=TOKEN=keys:token"),
+    "a ConfigMap": ("", "--mount=config/keys:/etc/keys"),
+    "the credential of a registry": ("", "--pull-secret=keys"),
+}
+
+
+@pytest.mark.parametrize(("prepared", "flag"), DATA.values(), ids=list(DATA))
+def test_missing_data_is_created_by_the_same_command_on_every_screen(
+    prepared: str, flag: str
+) -> None:
+    """A deploy that fails, ``why``, ``status`` and the descriptions."""
+    with cli_session() as here:
+        assert not prepared or here.run(prepared).code == 0
+        error = here.run(f"deploy api --image=a/api:1 --city=DFW {flag} --timeout 60s").err
+        here.wait(30)
+
+        explained = first_hint(here.run("why api").out, "Next")
+
+        assert " set keys " in explained
+        assert first_hint(error, "\nTry:") == explained
+        for screen in ("status api", "workloads describe api"):
+            assert first_hint(here.run(screen).err, "Try:") == explained, screen
+        for screen in ("why", "instances describe"):
+            shown = here.run(f"{screen} api-default-dfw-0")
+            assert first_hint(shown.out + shown.err, "Next" if screen == "why" else "Try:") == (
+                explained
+            )

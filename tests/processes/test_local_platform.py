@@ -149,6 +149,26 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
         assert expected in person.types("local", "status", "-o", wanted).stdout.splitlines()
 
 
+def test_a_user_is_added_and_removed_in_every_format(person: Person) -> None:
+    person.succeeds("local", "up", "--detach", "--cities", "DFW", "--runtime", "simulated")
+    add = ("local", "user", "add", "ana", "--role")
+
+    added = person.reads(*add, "viewer")
+    again = person.reads(*add, "editor")
+    other = person.reads(
+        "local", "user", "add", "ben", "--role", "viewer", "--credential", "kubeconfig"
+    )
+    removed = person.reads("local", "user", "remove", "ana")
+
+    token, config = added.pop("token"), other.pop("kubeconfig")
+    ana = {"user": "ana", "action": "added", "project": "demo", "role": "viewer"}
+    assert (added, again) == (ana, {**ana, "role": "editor"})
+    assert token
+    assert "current-context: datum-project-demo" in config
+    assert removed == {"user": "ana", "action": "removed"}
+    assert person.succeeds(*add, "viewer", "-o", "name") == "user/ana\n"
+
+
 def test_a_disconnected_cell_stays_disconnected_over_a_restart(person: Person) -> None:
     person.succeeds("local", "up", "--detach", "--cities", "DFW,LHR")
     person.succeeds(

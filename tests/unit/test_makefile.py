@@ -40,8 +40,8 @@ def test_the_project_is_set_up_in_a_directory_with_a_space(tmp_path: Path) -> No
     assert Path(unquote(urlsplit(constraint).path)).samefile(directory / "constraints.txt")
 
 
-def test_git_ignores_a_kubeconfig() -> None:
-    """It holds the token of an administrator."""
+def test_git_ignores_files_with_credentials() -> None:
+    """Those that the docs and the examples of commands write."""
     ignored = (ROOT / ".gitignore").read_text().splitlines()
 
-    assert {"kubeconfig", "*.kubeconfig"} <= set(ignored)
+    assert {"kubeconfig", "*.kubeconfig", "*.token", "*.backup"} <= set(ignored)

@@ -13,8 +13,9 @@ from datum_compute.api.compute.constants import LABEL_TOPOLOGY_CITY_CODE
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, unknown
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.explain.suggestions import command
-from datum_compute.cli.render.output import age
+from datum_compute.cli.render.output import age, seconds_since
 from datum_compute.cli.tables import (
     CONFIG_MAPS,
     EVENTS,
@@ -27,6 +28,7 @@ from datum_compute.cli.tables import (
 from datum_compute.client import errors
 
 if TYPE_CHECKING:
+    from datum_compute.cli.explain.missing_data import Missing
     from datum_compute.cli.history.entries import Revisions
 
 Json = dict[str, Any]
@@ -70,7 +72,7 @@ def stale_deployments(context: Context) -> dict[str, str]:
 
 def report_age(since: str | None, now: datetime) -> str:
     """What a list adds to a state that may be old; empty for a current one."""
-    return f"last report {age(since, now)} ago" if since else ""
+    return states.report_age(seconds_since(since, now) or 0) if since else ""
 
 
 def instances_of(context: Context, name: str) -> list[Json]:
@@ -207,6 +209,17 @@ def _event_view(event: Json, kind: str, now: datetime) -> Json:
 
 ROOT_CERTIFICATES = "kube-root-ca.crt"
 """A ConfigMap that Kubernetes keeps in every namespace."""
+
+
+def missing_data(context: Context, reason: str, subject: Mapping[str, Any]) -> list[Missing]:
+    """The data that a Workload or an Instance names and that does not exist, where the reason
+    concerns data."""
+    if not explain(reason).concerns_data:
+        return []
+    from datum_compute.cli.explain.missing_data import read_missing_plainly  # slow to load
+
+    template = subject["spec"].get("template") or {"spec": subject["spec"]}
+    return read_missing_plainly(context, template)
 
 
 def keys_of(data: Mapping[str, Any]) -> list[str]:

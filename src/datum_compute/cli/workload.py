@@ -152,9 +152,10 @@ def interruption_lines(planned: Json, live: Json) -> list[str]:
     total = sum(number for _, number in staying)
     if not total:
         return []
-    which = "The only instance" if total == 1 else f"All {count(total, 'instance')}"
-    manner = "" if total == 1 else " one by one in each city"
-    lines = [f"{which} will be replaced{manner}."]
+    which = {1: "The only instance", 2: "Both instances"}.get(total, f"All {total} instances")
+    manner = " one by one" if any(number > 1 for _, number in staying) else ""
+    where = " in each city" if manner and len(staying) > 1 else ""
+    lines = [f"{which} will be replaced{manner}{where}."]
     alone = sorted({city for city, number in staying if number == 1})
     if alone:
         lines.append(

@@ -160,6 +160,19 @@ def deploying(here: CliSession) -> Iterator[str]:
     yield result.transcript.replace("-f -", "-f workload.yaml", 1)
 
 
+def scaling(here: CliSession) -> Iterator[str]:
+    """More instances than the quota has: the last one waits, and is not an old one."""
+    here.wait_until(10)
+    assert here.run("deploy api --image=a/api:1 --city=DFW").code == 0
+    yield from run_commands(
+        here,
+        "scale api --min 3",
+        "rollout status api --no-wait",
+        "rollout status api --no-wait -o json",
+        "deploy api --image=a/api:2 --timeout 20s",
+    )
+
+
 def destroying(here: CliSession) -> Iterator[str]:
     here.wait_until(10)
     yield from run_commands(here, DEPLOY)
@@ -277,6 +290,7 @@ SCENES: dict[str, WriteScene] = {
     "undo": WriteScene(undo),
     "access": WriteScene(access, settings=(("activation_seconds", 120.0),)),
     "deploying": WriteScene(deploying, grant=(("instances", 3),)),
+    "scaling": WriteScene(scaling, grant=(("instances", 2),)),
     "destroying": WriteScene(destroying),
     "replacing": WriteScene(replacing),
 }

@@ -76,8 +76,8 @@ def test_a_city_that_does_not_answer_makes_the_health_that_of_its_last_report() 
     report = workload_health(workload(), found)
 
     assert report.stale
-    assert report.detail == "Available — DFW: last report 14m ago"
-    assert report.cell.text == "Available (last report 14m ago)"
+    assert report.detail == "Available — DFW: last report over 14m ago"
+    assert report.cell.text == "Available (last report over 14m ago)"
 
 
 def test_a_workload_being_deleted_is_destroying_with_one_row_per_city() -> None:

@@ -39,7 +39,8 @@ def run(context: Context) -> int:
         workload = queries.workload(context, context.args.name)
         deployments = queries.deployments_of(context, workload)
         found = assess_placements(workload, deployments, context.env.now())
-        steps[:] = suggested_commands(found, context.args.name, workload_condition(workload, found))
+        own = workload_condition(workload, found)
+        steps[:] = suggested_commands(context, found, workload, own)
         return build_screen(context, workload, found)
 
     present(context, read_screen)

@@ -71,7 +71,7 @@ def describe_instance(context: Context) -> int:
         as_table=lambda _: _instance_screen(context, found, view),
         names=[f"instance/{name}"],
     )
-    context.suggest(*_instance_steps(found, who.workload))
+    context.suggest(*_instance_steps(context, found, who.workload))
     return 0
 
 
@@ -112,7 +112,7 @@ def _stale_note(since: str | None, now: datetime) -> str:
     if since is None:
         return ""
     lasting = precise_duration(seconds_since(since, now) or 0)
-    return f"No answer from the cell for {lasting}; this is its last report."
+    return f"No answer from the cell for over {lasting}; this is its last report."
 
 
 def _advice(found: Json, now: datetime) -> str:
@@ -123,12 +123,12 @@ def _advice(found: Json, now: datetime) -> str:
     return actor_advice(explain(str(deepest.get("reason", ""))), since)
 
 
-def _instance_steps(found: Json, workload: str) -> list[Suggestion | None]:
+def _instance_steps(context: Context, found: Json, workload: str) -> list[Suggestion | None]:
     if states.is_true(found, "Ready"):
         return []
     reason = str(states.blocking_condition(found).get("reason", ""))
     return [
-        explain(reason).next_command(workload),
+        explain(reason).next_command(workload, queries.missing_data(context, reason, found)),
         command("why", found["metadata"]["name"]),
     ]
 
@@ -198,7 +198,7 @@ def describe_workload(context: Context) -> int:
         return "\n\n".join(part for part in parts if part)
 
     show(context, view, as_table=screen, names=[f"workload/{name}"])
-    context.suggest(*suggested_commands(rows, name, own))
+    context.suggest(*suggested_commands(context, rows, found, own))
     return 0
 
 
@@ -209,7 +209,7 @@ def _instances_table(context: Context, instances: Sequence[Json], stale: Mapping
     rows = [
         (
             each["metadata"]["name"],
-            cell_text(states.instance_addresses(each)[1]),
+            cell_text(states.instance_address(each)),
             age(each["metadata"]["creationTimestamp"], now),
             states.instance_state(each).cell(
                 queries.report_age(stale.get(states.deployment_name(each)), now)
@@ -217,7 +217,7 @@ def _instances_table(context: Context, instances: Sequence[Json], stale: Mapping
         )
         for each in instances
     ]
-    header = ("INSTANCE", "INTERNAL IP", "AGE", "STATUS")
+    header = ("INSTANCE", "ADDRESS", "AGE", "STATUS")
     return table(header, rows, colours=context.colours(), width=context.width())
 
 

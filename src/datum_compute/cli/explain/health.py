@@ -16,6 +16,8 @@ from datum_compute.api.compute.reasons import (
     REASON_CELL_UNREACHABLE,
     Actor,
 )
+from datum_compute.cli import queries
+from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import Explanation, explain
 from datum_compute.cli.explain.suggestions import Suggestion, command
@@ -23,7 +25,6 @@ from datum_compute.cli.render.output import (
     NONE,
     Cell,
     cell_text,
-    duration,
     precise_duration,
     seconds_since,
     table,
@@ -86,7 +87,7 @@ class PlacementHealth(NamedTuple):
         if self.row.removing:
             return "being removed"
         if self.stale:
-            return f"last report {duration(self.seconds or 0)} ago"
+            return states.report_age(self.seconds or 0)
         if self.lacks_data and self.explanation is not None:
             return self.explanation.summary
         if self.blocking_reason is not None:
@@ -108,9 +109,10 @@ class PlacementHealth(NamedTuple):
         blocking, explanation = self.blocking_reason, self.explanation
         if blocking is None or explanation is None:
             return []
-        lasting = f" for {precise_duration(self.seconds)}" if self.seconds is not None else ""
+        lasted = precise_duration(self.seconds) if self.seconds is not None else ""
+        lasting = f" for {lasted}" if lasted else ""
         if self.stale:
-            first = f"No answer from the cell{lasting}."
+            first = f"No answer from the cell{f' for over {lasted}' if lasted else ''}."
             detail = (
                 "Its instances keep running; changes are applied when it reconnects."
                 if self.row.replicas
@@ -300,18 +302,21 @@ def workload_paragraph(cause: Json, now: datetime) -> list[str]:
 
 
 def suggested_commands(
-    found: Sequence[PlacementHealth], workload: str, own: Json
+    context: Context, found: Sequence[PlacementHealth], workload: Json, own: Json
 ) -> list[Suggestion | None]:
     """Commands that fit the causes; the last one is ``why``. ``own`` is the workload's own
     condition."""
-    steps: list[Suggestion | None] = [
-        explain(each.blocking_reason.reason).next_command(workload)
+    name = workload["metadata"]["name"]
+    reasons = [
+        each.blocking_reason.reason
         for each in found
-        if each.explanation is not None
-        and each.blocking_reason is not None
-        and each.blocking_reason.record.needs_action
+        if each.blocking_reason is not None and each.blocking_reason.record.needs_action
     ]
     if own:
-        steps.append(explain(str(own.get("reason"))).next_command(workload))
+        reasons.append(str(own.get("reason")))
+    steps: list[Suggestion | None] = [
+        explain(reason).next_command(name, queries.missing_data(context, reason, workload))
+        for reason in dict.fromkeys(reasons)
+    ]
     wrong = own or any(each.blocking_reason for each in found)
-    return [*steps, command("why", workload)] if wrong else []
+    return [*steps, command("why", name)] if wrong else []

@@ -8,13 +8,20 @@ from typing import Any, NamedTuple
 import msgspec
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.scheme import Resource
+from datum_compute.cli import queries
+from datum_compute.cli.context import Context
 from datum_compute.cli.explain.suggestions import Command, command
+from datum_compute.cli.tables import CONFIG_MAPS, NAMESPACE, SECRETS
+from datum_compute.client import errors
+from datum_compute.client.protocol import Client
 from datum_compute.decisions.references import (
     IMAGE_PULLS,
     SECRET,
     KeyReference,
     Reference,
     key_references,
+    references_of,
 )
 
 Json = Mapping[str, Any]
@@ -66,6 +73,46 @@ def find_missing(
         ):
             continue
         yield Missing(each, present is not None)
+
+
+async def read_missing(client: Client, template: Json) -> list[Missing]:
+    """What instances of the template wait for; nothing where an object may not be read."""
+    from datum_compute.cli.session import to_dict  # plain reads do without the client
+
+    spec = parse_template(template)
+    if spec is None:
+        return []
+    keys: dict[str, Sequence[str]] = {}
+    for each in references_of(spec):
+        try:
+            found = to_dict(await client.get(_resource(each), each.name, NAMESPACE))
+        except errors.NotFound:
+            continue
+        except errors.Forbidden:
+            return []
+        keys[each.entry] = queries.keys_of(found)
+    return list(find_missing(spec, keys))
+
+
+def read_missing_plainly(context: Context, template: Json) -> list[Missing]:
+    """The same with plain reads."""
+    spec = parse_template(template)
+    if spec is None:
+        return []
+    keys: dict[str, Sequence[str]] = {}
+    for each in references_of(spec):
+        try:
+            found = context.reader.get(_resource(each), each.name, NAMESPACE)
+        except errors.NotFound:
+            continue
+        except errors.Forbidden:
+            return []
+        keys[each.entry] = queries.keys_of(found)
+    return list(find_missing(spec, keys))
+
+
+def _resource(reference: Reference) -> Resource:
+    return CONFIG_MAPS if reference.kind == CONFIG_MAPS.kind else SECRETS
 
 
 def creating_commands(missing: Sequence[Missing]) -> list[Command]:

@@ -7,11 +7,15 @@ no record, is described by its own name.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from datum_compute.api.compute import reasons
 from datum_compute.api.compute.reasons import Actor, Reason
 from datum_compute.cli.explain.suggestions import Command, command
+
+if TYPE_CHECKING:
+    from datum_compute.cli.explain.missing_data import Missing
 
 WORKLOAD = "{workload}"
 """Placeholder in a next step for the workload's name."""
@@ -44,14 +48,30 @@ class Explanation(NamedTuple):
             return "This is taking longer than usual: contact the platform team."
         return self.text.advice
 
-    def next_command(self, workload: str) -> Command | None:
-        """What to run next; every command that meets the reason suggests it."""
+    @property
+    def concerns_data(self) -> bool:
+        """Whether the next step is to create what the template names, if that does not exist."""
+        return self.reason.name in _OF_DATA
+
+    def next_command(self, workload: str, missing: Sequence[Missing] = ()) -> Command | None:
+        """What to run next; every command that meets the reason suggests it. ``missing`` is the
+        data that the template names and that does not exist, where the reason concerns it."""
+        if missing:
+            from datum_compute.cli.explain.missing_data import creating_commands
+
+            return creating_commands(missing)[0]
         return None if self.text.next_step is None else _filled_in(self.text.next_step, workload)
 
-    def next_command_after_why(self, workload: str) -> Command | None:
+    def next_command_after_why(
+        self, workload: str, missing: Sequence[Missing] = ()
+    ) -> Command | None:
         """The same for a user who has read the explanation: none where the next step shows it
         again."""
-        return None if self.text.next_step in (_WHY, _STATUS) else self.next_command(workload)
+        found = self.next_command(workload, missing)
+        return None if found in (command("why", workload), command("status", workload)) else found
+
+
+_OF_DATA = (reasons.REASON_SOURCE_NOT_FOUND, reasons.REASON_CONFIGURATION_ERROR)
 
 
 def _filled_in(step: Command, workload: str) -> Command:

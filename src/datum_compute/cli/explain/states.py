@@ -27,7 +27,7 @@ from datum_compute.api.compute.reasons import (
     lookup,
 )
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.render.output import Cell, Colour
+from datum_compute.cli.render.output import Cell, Colour, duration
 from datum_compute.cli.render.printable import without_marks
 
 Json = Mapping[str, Any]
@@ -107,6 +107,12 @@ def unreachable_since(deployment: Json) -> str:
     empty while it answers."""
     found = condition(deployment, constants.CONDITION_CELL_REACHABLE)
     return str(found.get("lastTransitionTime", "")) if found.get("status") == "False" else ""
+
+
+def report_age(seconds: float) -> str:
+    """How old the report of a cell is that was found unreachable so long ago: the hub finds that
+    out only after some time."""
+    return f"last report over {duration(seconds)} ago"
 
 
 def deployment_name(instance: Json) -> str:
@@ -208,6 +214,12 @@ def instance_addresses(instance: Json) -> tuple[str | None, str | None]:
     interfaces = (instance.get("status") or {}).get("networkInterfaces") or [{}]
     assigned = interfaces[0].get("assignments") or {}
     return assigned.get("externalIP") or None, assigned.get("networkIP") or None
+
+
+def instance_address(instance: Json) -> str | None:
+    """Where to reach it: from outside if it has an address there."""
+    external, internal = instance_addresses(instance)
+    return external or internal
 
 
 class InstanceIdentity(NamedTuple):

@@ -13,9 +13,7 @@ from typing import Any
 
 from datum_compute.api.compute.constants import LABEL_WORKLOAD_DEPLOYMENT_NAME
 from datum_compute.api.compute.reasons import (
-    REASON_CONFIGURATION_ERROR,
     REASON_PROVISIONING_INSTANCES,
-    REASON_SOURCE_NOT_FOUND,
     REASON_TERMINATING,
     REASONS,
     Actor,
@@ -32,7 +30,7 @@ from datum_compute.cli.explain.health import (
     workload_health,
 )
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.explain.suggestions import Invocation, command
+from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import (
     cell_text,
     duration,
@@ -40,8 +38,7 @@ from datum_compute.cli.render.output import (
     seconds_since,
     show,
 )
-from datum_compute.cli.tables import CONFIG_MAPS, INSTANCES, NAMESPACE, SECRETS
-from datum_compute.client import errors
+from datum_compute.cli.tables import INSTANCES, NAMESPACE
 
 Json = Mapping[str, Any]
 
@@ -190,7 +187,7 @@ def _city_link(worst: PlacementHealth, deployments: Sequence[Json]) -> Link:
     location = ((deployment.get("status") or {}).get("location") or {}).get("name", "")
     cell = f"cell {location}" if location else ""
     if worst.stale:
-        cell = f"{cell or 'cell'}, last report {duration(worst.seconds or 0)} ago"
+        cell = f"{cell or 'cell'}, {states.report_age(worst.seconds or 0)}"
     return Link("city", row.city, state, cell)
 
 
@@ -255,9 +252,7 @@ def _answer(
             for each in queries.events(context, kind_, [named])
         ]
     )
-    view = _view(context.invocation, name, kind, links, cause, workload, events)
-    if cause is not None and cause.reason in _OF_DATA:
-        _add_missing(context, view, subject)
+    view = _view(context, kind, links, cause, subject, workload, events)
     if meanwhile:
         view["meanwhile"] = list(meanwhile)
     view["object"] = subject
@@ -270,34 +265,6 @@ def _answer(
     return 0
 
 
-_OF_DATA = (REASON_SOURCE_NOT_FOUND, REASON_CONFIGURATION_ERROR)
-"""Reasons whose next step is to create what the template names."""
-
-
-def _add_missing(context: Context, view: dict[str, Any], subject: Json) -> None:
-    """Name objects and keys that do not exist, and the command that creates them."""
-    from datum_compute.cli.explain import missing_data  # rarely needed, and slow to load
-    from datum_compute.decisions.references import references_of
-
-    template = subject["spec"].get("template") or {"spec": subject["spec"]}
-    spec = missing_data.parse_template(template)
-    keys: dict[str, Sequence[str]] = {}
-    for each in references_of(spec) if spec is not None else ():
-        resource = CONFIG_MAPS if each.kind == CONFIG_MAPS.kind else SECRETS
-        try:
-            found = context.reader.get(resource, each.name, NAMESPACE)
-        except errors.NotFound:
-            continue
-        except errors.StatusError:  # the user may not read it; the condition says what is missing
-            return
-        keys[each.entry] = queries.keys_of(found)
-    missing = list(missing_data.find_missing(spec, keys)) if spec is not None else []
-    if missing:
-        step = missing_data.creating_commands(missing)[0]
-        view["missing"] = [each.view() for each in missing]
-        view["next"] = context.invocation.render(step)
-
-
 def _distinct(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Without repetitions between the levels of the chain."""
     found: dict[tuple[str, str, str], dict[str, Any]] = {}
@@ -307,16 +274,16 @@ def _distinct(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _view(
-    invocation: Invocation,
-    name: str,
+    context: Context,
     kind: str,
     links: Sequence[Link],
     cause: RootCause | None,
+    subject: Json,
     workload: str,
     events: Sequence[Json],
 ) -> dict[str, Any]:
     view: dict[str, Any] = {
-        "name": name,
+        "name": subject["metadata"]["name"],
         "kind": kind,
         "state": "Available" if cause is None else links[-1].state or links[0].state,
         "chain": [
@@ -328,8 +295,9 @@ def _view(
         return view
     explanation = explain(cause.reason)
     seconds = cause.seconds or 0
-    following = explanation.next_command_after_why(workload)
-    return view | {
+    missing = queries.missing_data(context, cause.reason, subject)
+    following = explanation.next_command_after_why(workload, missing)
+    view |= {
         "condition": cause.type,
         "reason": cause.reason,
         "message": cause.message,
@@ -337,9 +305,12 @@ def _view(
         "usuallyUnderSeconds": explanation.reason.usual_seconds,
         "whoCanAct": explanation.actor_after(seconds).value,
         "advice": explanation.advice_after(seconds),
-        "next": invocation.render(following) if following else None,
+        "next": context.invocation.render(following) if following else None,
         "events": list(events),
     }
+    if missing:
+        view["missing"] = [each.view() for each in missing]
+    return view
 
 
 def _screen(

@@ -61,6 +61,6 @@ def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
 def _instance_rows(instances: Sequence[Json]) -> list[tuple[str, str, str | None]]:
     ordered = sorted(instances, key=lambda i: (states.label(i, LABEL_CITY_CODE), states.ordinal(i)))
     return [
-        (states.label(i, LABEL_CITY_CODE), i["metadata"]["name"], states.instance_addresses(i)[1])
+        (states.label(i, LABEL_CITY_CODE), i["metadata"]["name"], states.instance_address(i))
         for i in ordered
     ]

@@ -6,11 +6,12 @@ kinds. Missing numbers are 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from datum_compute.api.compute import constants, reasons
+from datum_compute.api.compute.instance_names import deployment_of
 
 BLOCKED_AFTER_SECONDS = 30.0
 """A row that has not changed for this long counts as blocked."""
@@ -60,11 +61,13 @@ class Row(NamedTuple):
     stays_until: tuple[str, ...] = ()
     """The cities that must be Available before it is removed."""
     blocking_reason: BlockingReason | None = None
+    unreported: int = 0
+    """How many Instances of the current template have not reported it."""
 
     @property
     def old(self) -> int:
         newest = max(self.updated, self.target) if self.first else self.updated
-        return max(0, self.replicas - newest)
+        return max(0, self.replicas - newest - self.unreported)
 
     @property
     def done(self) -> bool:
@@ -95,11 +98,20 @@ class Rollout(NamedTuple):
     def done(self) -> bool:
         return self.observed and all(row.done for row in self.rows)
 
+    @property
+    def needs_instances(self) -> bool:
+        """Whether only the Instances tell old ones from those that have not reported yet."""
+        return any(row.reported and row.old for row in self.rows)
+
 
 def decide_rollout(
-    workload: Mapping[str, Any], deployments: Sequence[Mapping[str, Any]]
+    workload: Mapping[str, Any],
+    deployments: Sequence[Mapping[str, Any]],
+    instances: Sequence[Mapping[str, Any]] = (),
+    rolling: Collection[str] = (),
 ) -> Rollout:
-    """The rollout of a workload; ``deployments`` are those that name it, in any order."""
+    """The rollout of a workload; ``deployments`` and ``instances`` are those that name it, in any
+    order. ``rolling`` are deployments that have had an Instance of an older template."""
     expected = _expected(workload)
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
     leaving = []
@@ -113,7 +125,7 @@ def decide_rollout(
     observed = _observed(workload)
     first = observed or _generation(workload) == 1
     rows = [
-        _row(key, city, found[key], None if observed else target, first)
+        _row(key, city, found[key], None if observed else target, first, instances, rolling)
         if key in found
         else Row(
             key[0], city, target=target, blocking_reason=_absence_reason(workload, key[0], city)
@@ -165,6 +177,8 @@ def _row(
     deployment: Mapping[str, Any],
     outdated_for: int | None,
     first: bool,
+    instances: Sequence[Mapping[str, Any]],
+    rolling: Collection[str],
 ) -> Row:
     """``outdated_for`` is the number the workload wants while the controller has not observed
     it, so that the deployment may be of an older spec; ``first`` rules that out."""
@@ -184,6 +198,33 @@ def _row(
         reported=reported,
         first=first and _generation(deployment) == 1,
         blocking_reason=_blocking_reason(status.get("conditions") or (), reported=reported),
+        unreported=_count_unreported(deployment, instances, rolling),
+    )
+
+
+def _count_unreported(
+    deployment: Mapping[str, Any],
+    instances: Sequence[Mapping[str, Any]],
+    rolling: Collection[str],
+) -> int:
+    """How many of its replicas are of its template without having reported it: all of those that
+    the counters miss, if there never was another."""
+    name = _at(deployment, "metadata", "name")
+    own = [
+        each
+        for each in instances
+        if deployment_of(_at(each, "metadata", "labels") or {}, each["metadata"]["name"]) == name
+    ]
+    if not own:
+        return 0
+    from datum_compute.decisions.instances.revisions import template_hash
+
+    newest = template_hash(_at(deployment, "spec", "template") or {})
+    current = [each for each in own if _at(each, "spec", "controller", "templateHash") == newest]
+    if len(current) == len(own) and name not in rolling:
+        return int(_at(deployment, "status", "replicas") or 0)
+    return sum(
+        _at(each, "status", "controller", "observedTemplateHash") != newest for each in current
     )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,14 +25,21 @@ from datum_compute.api.scheme import Resource
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, from_client, not_found
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.missing_data import Missing, read_missing
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.explain.suggestions import Command, command
 from datum_compute.cli.history.config_map import ConfigMapHistory
 from datum_compute.cli.history.entries import append_entries, missing_entry
 from datum_compute.cli.render.output import age, count, precise_duration
 from datum_compute.cli.rollout.progress import Progress
 from datum_compute.cli.rollout.rows import RowProgress
-from datum_compute.cli.rollout.state import BLOCKED_AFTER_SECONDS, Rollout, Row, decide_rollout
+from datum_compute.cli.rollout.state import (
+    BLOCKED_AFTER_SECONDS,
+    BlockingReason,
+    Rollout,
+    Row,
+    decide_rollout,
+)
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
@@ -133,20 +140,22 @@ async def wait_rolled_out(
                     raise read.gone()
                 if _version(workload) != _version(of):
                     raise await _superseded(context, client, of, workload)
-                rollout = decide_rollout(workload, deployments)
+                rollout = await read.rollout(workload, deployments)
                 now = loop.time()
                 current = movement.update(rollout.rows, now)
-                window.update(name, current, rollout.done, _versions(deployments), now)
+                sick = window.update(current, rollout.done, _versions(deployments), now)
+                if sick is not None:
+                    raise await _unhealthy(client, workload, *sick)
                 watched = watched or not rollout.done
                 display.show(current, watched_until=window.end if watched else None)
                 if rollout.done and (not watched or window.is_over(now)):
                     return rollout
                 limit.reschedule(deadline if window.end is None else None)
                 if window.end is None:
-                    _raise_if_blocked(name, current, movement, now)
+                    await _raise_if_blocked(client, workload, current, movement, now)
                 await changed(min(movement.next_read(now), window.left(now)))
     except TimeoutError:
-        raise _timed_out(name, current, loop.time() - started) from None
+        raise await _timed_out(client, name, of, current, loop.time() - started) from None
 
 
 class _Window:
@@ -160,13 +169,13 @@ class _Window:
 
     def update(
         self,
-        name: str,
         current: Sequence[RowProgress],
         done: bool,
         versions: frozenset[tuple[str, int]],
         now: float,
-    ) -> None:
-        """Open it when the rollout is done; raise when an instance stops being ready in it.
+    ) -> tuple[RowProgress, float] | None:
+        """Open it when the rollout is done. A row of which an instance stops being ready in it, and
+        after how many seconds.
 
         A deployment that was changed since, as by a restart in one city, is no failure: it rolls
         once more, and the window opens anew after that."""
@@ -174,13 +183,12 @@ class _Window:
             if self.end is None or versions != self._versions:
                 self.end = now + self._seconds
             self._versions = versions
-            return
+            return None
         opened = self.end is not None and versions == self._versions
         seconds = now + self._seconds - self.end if self.end is not None else 0
         self.end = None
-        for progress in current if opened else ():
-            if progress.row.ready < progress.row.target:
-                raise _unhealthy(name, progress, seconds)
+        sick = [each for each in current if opened and each.row.ready < each.row.target]
+        return (sick[0], seconds) if sick else None
 
     def is_over(self, now: float) -> bool:
         return self.end is not None and now >= self.end
@@ -189,15 +197,31 @@ class _Window:
         return RELIST_SECONDS if self.end is None else max(0.0, self.end - now)
 
 
-def _unhealthy(name: str, progress: RowProgress, seconds: float) -> CommandError:
+async def _next_commands(
+    client: Client, workload: Json, blocking: BlockingReason | None
+) -> list[Command | None]:
+    """What ``why`` says to run next, and ``why``."""
+    name, step = workload["metadata"]["name"], None
+    if blocking is not None:
+        missing: list[Missing] = []
+        if explain(blocking.reason).concerns_data:
+            with suppress(errors.ClientError):  # the failure itself matters more
+                missing = await read_missing(client, workload["spec"]["template"])
+        step = explain(blocking.reason).next_command(name, missing)
+    return list(dict.fromkeys((step, command("why", name))))
+
+
+async def _unhealthy(
+    client: Client, workload: Json, progress: RowProgress, seconds: float
+) -> CommandError:
     row, blocking = progress.row, progress.row.blocking_reason
     why = f"{row.ready} of {row.target} instances are ready"
     if blocking is not None:
         why = f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}"
     return CommandError(
-        f'rollout of "{name}" failed in {row.city} {precise_duration(seconds)} after it was '
-        f"complete: {why}",
-        command("why", name),
+        f'rollout of "{workload["metadata"]["name"]}" failed in {row.city} '
+        f"{precise_duration(seconds)} after it was complete: {why}",
+        *await _next_commands(client, workload, blocking),
         exit_code=Exit.ROLLOUT_FAILED,
         code=blocking.reason if blocking is not None else "Unhealthy",
     )
@@ -247,26 +271,35 @@ async def _newer(context: Context, client: Client, found: Json) -> str:
     return f"revision #{newest.rev} (by {by}, {age(newest.timestamp, now)} ago)"
 
 
-def _timed_out(name: str, current: Sequence[RowProgress], seconds: float) -> CommandError:
-    waiting = [
-        f"{progress.row.city}: {progress.reason_text or progress.phase}"
-        for progress in current
-        if not progress.row.done
-    ]
+async def _timed_out(
+    client: Client, name: str, of: Json | None, current: Sequence[RowProgress], seconds: float
+) -> CommandError:
+    undone = [progress for progress in current if not progress.row.done]
+    waiting = [f"{each.row.city}: {each.reason_text or each.phase}" for each in undone]
+    blockers = [each.row.blocking_reason for each in undone]
+    worst = max(filter(None, blockers), key=lambda each: each.record.severity, default=None)
+    steps: list[Command | None] = [command("why", name)]
+    if of is not None:
+        steps = await _next_commands(client, of, worst)
     return CommandError(
         f'"{name}" is not ready after {precise_duration(seconds)}; still waiting for '
         + "; ".join(waiting or ["the first report"]),
-        command("why", name),
+        *steps,
         exit_code=Exit.TIMED_OUT,
         code="TimedOut",
         retryable=True,
     )
 
 
-def _raise_if_blocked(
-    name: str, current: Sequence[RowProgress], movement: Movement, now: float
+async def _raise_if_blocked(
+    client: Client,
+    workload: Json,
+    current: Sequence[RowProgress],
+    movement: Movement,
+    now: float,
 ) -> None:
     """At once for a terminal reason; for a refusal after the grace period."""
+    name = workload["metadata"]["name"]
     for progress in current:
         blocking = progress.row.blocking_reason
         if blocking is not None and blocking.record.terminal and not progress.row.done:
@@ -274,7 +307,7 @@ def _raise_if_blocked(
                 f'rollout of "{name}" failed in {progress.row.city}: '
                 f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}"
                 f"{_kept(progress.row)}{_stays(current)}",
-                *dict.fromkeys((explain(blocking.reason).next_command(name), command("why", name))),
+                *await _next_commands(client, workload, blocking),
                 exit_code=Exit.ROLLOUT_FAILED,
                 code=blocking.reason,
             )
@@ -285,7 +318,7 @@ def _raise_if_blocked(
                 f'"{name}" is blocked in {progress.row.city}: '
                 f"{explain(blocking.reason).summary}: {states.one_line_reason(blocking)}"
                 f"{_stays(current)}",
-                explain(blocking.reason).next_command(name),
+                *await _next_commands(client, workload, blocking),
                 exit_code=Exit.BLOCKED,
                 code=blocking.reason,
             )
@@ -317,9 +350,13 @@ async def is_rolled_out(client: Client, name: str) -> bool:
 async def read_result(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A workload and its instances, as they are after a rollout."""
     workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
-    selector = f"{compute.LABEL_WORKLOAD_NAME}={name}"
+    return to_dict(workload), await _list_instances(client, name)
+
+
+async def _list_instances(client: Client, workload: str) -> list[dict[str, Any]]:
+    selector = f"{compute.LABEL_WORKLOAD_NAME}={workload}"
     page = await client.list(compute.INSTANCES, NAMESPACE, label_selector=selector)
-    return to_dict(workload), [to_dict(item) for item in page.items]
+    return [to_dict(item) for item in page.items]
 
 
 async def wait_gone(
@@ -370,6 +407,8 @@ class _WorkloadReader:
         self._context = context
         self._name = name
         self._known = known
+        self._rolling: set[str] = set()
+        """The deployments of which an old Instance was seen."""
 
     async def __call__(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         for failures in range(1, MAX_LIST_FAILURES + 1):
@@ -392,6 +431,19 @@ class _WorkloadReader:
             label_selector=f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}",
         )
         return to_dict(workload), [to_dict(item) for item in page.items]
+
+    async def rollout(self, workload: Json, deployments: Sequence[Json]) -> Rollout:
+        """The rollout of what was read; by the counters alone if the Instances cannot be read."""
+        found = decide_rollout(workload, deployments)
+        if not found.needs_instances:
+            return found
+        try:
+            instances = await _list_instances(self._client, self._name)
+        except errors.ClientError:
+            return found
+        found = decide_rollout(workload, deployments, instances, self._rolling)
+        self._rolling |= {row.deployment for row in found.rows if row.old}
+        return found
 
     def gone(self) -> CommandError:
         if not self._known:

@@ -191,7 +191,9 @@ def _cause(deployment: compute.WorkloadDeployment) -> Condition | None:
 def _describe(city: str, cause: Condition) -> str:
     if cause.type == compute.CONDITION_CELL_REACHABLE:
         since = wire_time(cause.last_transition_time)
-        return f"{city}: the cell has been unreachable since {since}, so its last report is shown"
+        return (
+            f"{city}: no answer from the cell since {since} at the latest; its last report is shown"
+        )
     return f"{city}: {cause.message or cause.reason} ({cause.reason})"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from argparse import Namespace
 
+import pytest
+
 from datum_compute.cli.context import Context, Streams
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.progress import Progress
@@ -117,3 +119,25 @@ def test_a_table_of_results_is_their_instances_with_or_without_a_header() -> Non
     assert shown.getvalue() == "CITY   INSTANCE   ADDRESS\nDFW    web-0      —\n"
     assert bare.getvalue() == "DFW   web-0   —\n"
     assert empty.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("assigned", "shown"),
+    [
+        ({"networkIP": "10.128.0.2", "externalIP": "127.84.16.2"}, "127.84.16.2"),
+        ({"networkIP": "10.128.0.2"}, "10.128.0.2"),
+    ],
+    ids=["with an address outside", "without one"],
+)
+def test_the_address_of_an_instance_is_one_that_the_user_can_reach(
+    assigned: dict[str, str], shown: str
+) -> None:
+    instance = {
+        "metadata": {"name": "web-0", "labels": {"compute.datumapis.com/city-code": "DFW"}},
+        "status": {"networkInterfaces": [{"assignments": assigned}]},
+    }
+    table, out, _ = context(output="table", no_headers=True)
+
+    show_results(table, [result(WORKLOAD, "created", [instance])])
+
+    assert out.getvalue() == f"DFW   web-0   {shown}\n"

@@ -11,6 +11,7 @@ import pytest
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.cli.rollout.rows import RowProgress
 from datum_compute.cli.rollout.state import BlockingReason, Phase, Row, decide_rollout
+from datum_compute.decisions.instances.revisions import template_hash
 from datum_compute.decisions.placement import PlacementPlan, UnservedCity
 from datum_compute.decisions.rollup.workload import decide_workload_status
 from tests.support.cli.wire_rollouts import FULL, blocked, wire_deployment, wire_workload
@@ -240,6 +241,36 @@ def test_no_replica_is_old_under_the_first_template(
     [row] = decide_rollout(wire_workload("DFW", **workload), [wire_deployment(**given)]).rows
 
     assert (row.old, row.done) == (old, False)
+
+
+@pytest.mark.parametrize(
+    ("images", "old"),
+    [(("a:2", "a:2"), 0), (("a:1", "a:1", "a:2"), 2), ((), 3)],
+    ids=["a scale-up", "an update", "instances that the project does not show"],
+)
+def test_an_instance_of_the_current_template_is_not_old_before_it_reports(
+    images: tuple[str, ...], old: int
+) -> None:
+    def template(image: str) -> dict[str, Any]:
+        return {"spec": {"runtime": {"sandbox": {"containers": [{"image": image}]}}}}
+
+    deployment = wire_deployment(generation=2, observed=2, replicas=3, desiredReplicas=3)
+    deployment["spec"]["template"] = template("a:2")
+    instances: list[dict[str, Any]] = [
+        {
+            "metadata": {"name": f"web-default-dfw-{number}"},
+            "spec": {"controller": {"templateHash": template_hash(template(image))}},
+        }
+        for number, image in enumerate(images)
+    ]
+    instances.append({"metadata": {"name": "web-default-lhr-0"}, "spec": {}})
+
+    [by_counters] = decide_rollout(wire_workload("DFW"), [deployment]).rows
+    [row] = decide_rollout(wire_workload("DFW"), [deployment], instances).rows
+    [rolled] = decide_rollout(wire_workload("DFW"), [deployment], instances, [row.deployment]).rows
+
+    assert (by_counters.old, row.old) == (3, old)
+    assert rolled.old == 3 - images.count("a:2"), "counters may lag behind a roll"
 
 
 def test_an_unserved_city_is_blocked_by_its_own_condition() -> None:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.reasons import REASONS
 from datum_compute.cli.errors import Exit
+from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.rollout.wait import MAX_LIST_FAILURES
 from datum_compute.client.protocol import merge
@@ -166,7 +168,7 @@ async def test_a_pending_city_with_a_reason_that_needs_action_is_blocked() -> No
 
         assert "Blocked    quota exceeded: the message of QuotaExceeded" in on.lines[-1]
         assert failed.exit_code == Exit.BLOCKED
-        assert failed.suggestions == (command("quota"),)
+        assert failed.suggestions == (command("quota"), command("why", NAME))
 
 
 async def test_pending_without_a_report_is_blocked_after_30_seconds() -> None:
@@ -393,3 +395,31 @@ async def test_an_unserved_city_is_blocked_although_it_has_no_deployment() -> No
         assert failed.exit_code == Exit.BLOCKED
         assert failed.code == "NoMatchingLocation"
         assert "No available location serves XYZ" in failed.message
+
+
+NOT_HEALTHY = sorted(name for name, reason in REASONS.items() if not reason.healthy)
+
+
+@pytest.mark.parametrize("window", [0, 10], ids=["before it is complete", "in the window"])
+@pytest.mark.parametrize("reason", NOT_HEALTHY)
+async def test_a_wait_that_ends_for_a_reason_suggests_what_why_suggests(
+    reason: str, window: float
+) -> None:
+    async with rollout_plane() as on:
+        await on.create()
+        name = await on.deploy()
+        await on.observe()
+        await on.report(name, updated=2, replicas=2, reason="" if window else reason)
+
+        async def cell() -> None:
+            await on.done(name)
+            await asyncio.sleep(2)
+            await on.report(name, ready=1, updated=2, replicas=2, reason=reason)
+
+        async with asyncio.TaskGroup() as tasks:
+            if window:
+                tasks.create_task(cell())
+            failed = await on.failure(60, window=window)
+
+        step = explain(reason).next_command(NAME)
+        assert list(failed.suggestions) == list(filter(None, {step: 0, command("why", NAME): 0}))

@@ -19,7 +19,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import unknown_fields_error
-from datum_compute.cli.explain.missing_data import creating_commands
+from datum_compute.cli.explain.missing_data import creating_commands, read_missing
 from datum_compute.cli.explain.unknown_fields import unknown_fields
 from datum_compute.cli.headroom import headroom, quota_lines
 from datum_compute.cli.history.entries import CREATED
@@ -167,7 +167,7 @@ async def _plan_update(
 
 
 async def _print_missing_data(context: Context, client: ApiClient, planned: Workload) -> None:
-    missing = await preflight.missing_data(client, planned)
+    missing = await read_missing(client, planned["spec"]["template"])
     if missing:
         context.say(f"New instances wait: {'; '.join(each.describe() for each in missing)}.")
         steps = [context.invocation.render(each) for each in creating_commands(missing)]

@@ -15,13 +15,11 @@ from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain import states
-from datum_compute.cli.explain.missing_data import Missing, find_missing, parse_template
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.session import to_dict
-from datum_compute.cli.tables import CONFIG_MAPS, NAMESPACE, SECRETS
+from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
-from datum_compute.decisions.references import references_of
 
 Json = Mapping[str, Any]
 
@@ -87,26 +85,6 @@ async def missing_networks(client: Client, workloads: Sequence[Json]) -> list[st
         except errors.NotFound:
             missing.append(name)
     return missing
-
-
-async def missing_data(client: Client, workload: Json) -> list[Missing]:
-    """The objects and keys that instances wait for. None where an object may not be read: the
-    server then refuses the workload."""
-    spec = parse_template(workload["spec"]["template"])
-    if spec is None:
-        return []
-    keys: dict[str, Sequence[str]] = {}
-    for each in references_of(spec):
-        resource = CONFIG_MAPS if each.kind == CONFIG_MAPS.kind else SECRETS
-        try:
-            keys[each.entry] = queries.keys_of(
-                to_dict(await client.get(resource, each.name, NAMESPACE))
-            )
-        except errors.NotFound:
-            pass
-        except errors.Forbidden:
-            return []
-    return list(find_missing(spec, keys))
 
 
 async def create_network(client: Client, name: str) -> None:

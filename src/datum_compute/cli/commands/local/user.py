@@ -34,7 +34,7 @@ def user(context: Context, state: StateDirectory) -> int:
     if context.args.verb == "remove":
         asyncio.run(call(connection, "DELETE", f"{USERS}/{name}"))
         context.say(f'User "{name}" was removed; its token is not accepted any more.')
-        return 0
+        return _show_one(context, {"user": name, "action": "removed"}, "")
     return _add(context, connection, running, settings)
 
 
@@ -65,14 +65,14 @@ def _add(
     body = {"name": args.name, "project": project, "role": args.role}
     made: dict[str, Any] = asyncio.run(call(connection, "POST", USERS, body))
     context.say(f'User "{args.name}" has the role compute-{args.role} in project {project}.')
+    view = {"user": args.name, "action": "added", "project": project, "role": args.role}
     token = made["token"]
     if token is None:
         context.say("Its token stays the same.")
-        return 0
+        return _show_one(context, view, "")
     context.say("The token is shown once; the platform keeps only its hash.")
     if args.credential == "token":
-        context.show(token)
-        return 0
+        return _show_one(context, {**view, "token": token}, token)
     text = kubeconfig.render(
         server=running.address + plane_path(PROJECT.plane(project), settings),
         ca_pem=connection.ca_pem,
@@ -80,5 +80,10 @@ def _add(
         name=f"datum-project-{project}",
         user=args.name,
     )
-    context.show(text.rstrip())
+    return _show_one(context, {**view, "kubeconfig": text}, text.rstrip())
+
+
+def _show_one(context: Context, view: dict[str, Any], text: str) -> int:
+    """``text`` is the credential alone, for a file."""
+    show(context, view, as_table=lambda _: text, names=[f"user/{view['user']}"])
     return 0

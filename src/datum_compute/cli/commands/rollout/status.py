@@ -18,7 +18,11 @@ def status(context: Context) -> int:
     name = context.args.name
     if not context.args.wait:
         workload = queries.workload(context, name)
-        rollout = decide_rollout(workload, queries.deployments_of(context, workload))
+        deployments = queries.deployments_of(context, workload)
+        rollout = decide_rollout(workload, deployments)
+        if rollout.needs_instances:
+            instances = queries.instances_of(context, name)
+            rollout = decide_rollout(workload, deployments, instances)
         _show(context, name, rollout, with_table=True)
         return 0
 

@@ -164,7 +164,7 @@ def test_a_user_is_added_and_removed_in_every_format(person: Person) -> None:
     ana = {"user": "ana", "action": "added", "project": "demo", "role": "viewer"}
     assert (added, again) == (ana, {**ana, "role": "editor"})
     assert token
-    assert "current-context: datum-project-demo" in config
+    assert 'current-context: "datum-project-demo"' in config
     assert removed == {"user": "ana", "action": "removed"}
     assert person.succeeds(*add, "viewer", "-o", "name") == "user/ana\n"
 

@@ -11,7 +11,6 @@ a city without a deployment is one that was added.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,6 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import names
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.decisions.restarts import later_restart
 
 _Identity = tuple[str, str]
 """Placement, and city in lower case: codes are unique ignoring case."""
@@ -211,30 +209,17 @@ def build_deployment_spec(
     *,
     workload_name: str,
     workload_uid: str,
-    workload_spec: bytes,
+    workload_spec: Mapping[str, Any],
     wanted: WantedDeployment,
-    existing_spec: bytes = b"",
-    data_hash: str = "",
+    template: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The spec of a wanted deployment: template and scale settings verbatim, so that unknown
-    fields reach the cell too. ``data_hash`` is added to the annotations of the template."""
-    workload = json.loads(bytes(workload_spec))
+    fields reach the cell too."""
     scale = next(
         placement.get("scaleSettings", {})
-        for placement in workload["placements"]
+        for placement in workload_spec["placements"]
         if placement.get("name", "") == wanted.placement
     )
-    template = workload.get("template", {})
-    existing = _object(json.loads(bytes(existing_spec))) if existing_spec else {}
-    wanted_restart = _restarted_at(template)
-    restart = later_restart(wanted_restart, _restarted_at(_object(existing.get("template"))))
-    added = {compute.ANNOTATION_RESTARTED_AT: restart} if restart != wanted_restart else {}
-    if data_hash:
-        added[compute.ANNOTATION_DATA_HASH] = data_hash
-    if added:
-        metadata = template.get("metadata") or {}
-        annotations = {**(metadata.get("annotations") or {}), **added}
-        template = {**template, "metadata": {**metadata, "annotations": annotations}}
     return {
         "workloadRef": {"name": workload_name, "uid": workload_uid},
         "placementName": wanted.placement,
@@ -242,14 +227,3 @@ def build_deployment_spec(
         "template": template,
         "scaleSettings": scale,
     }
-
-
-def _restarted_at(template: dict[str, Any]) -> str:
-    annotations = _object(_object(template.get("metadata")).get("annotations"))
-    value = annotations.get(compute.ANNOTATION_RESTARTED_AT, "")
-    return value if isinstance(value, str) else ""
-
-
-def _object(value: Any) -> dict[str, Any]:
-    """The value, if it is a JSON object: of a spec that was changed by hand it may be anything."""
-    return value if isinstance(value, dict) else {}

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import FALSE, TRUE, Condition, ConditionState
@@ -287,6 +287,25 @@ def decide_data_roll(
         return DataRoll(current)
     left = CONTACT_SECONDS - (now - reachable.last_transition_time).total_seconds()
     return DataRoll(current, left) if left > 0 else DataRoll(wanted)
+
+
+def with_data_hash(template: Mapping[str, Any], hash: str) -> Mapping[str, Any]:
+    """The template of a deployment that carries the hash of its data; empty for none."""
+    if not hash:
+        return template
+    metadata = template.get("metadata") or {}
+    notes = {**(metadata.get("annotations") or {}), compute.ANNOTATION_DATA_HASH: hash}
+    return {**template, "metadata": {**metadata, "annotations": notes}}
+
+
+def without_data_hash(template: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template as its Workload has it."""
+    metadata = template.get("metadata") or {}
+    notes = metadata.get("annotations")
+    if not isinstance(notes, dict) or compute.ANNOTATION_DATA_HASH not in notes:
+        return template
+    left = {key: text for key, text in notes.items() if key != compute.ANNOTATION_DATA_HASH}
+    return {**template, "metadata": {**metadata, "annotations": left}}
 
 
 def _hash(value: object) -> str:

@@ -6,7 +6,11 @@ later one counts, so that neither undoes the other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from datum_compute.api.compute import constants
 
 _END_OF_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
@@ -34,3 +38,26 @@ def next_restart(now: datetime, existing: str | None) -> str:
     last = parse_restart(existing)
     moment = now if last is None else max(now, last + timedelta(seconds=1))
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def keep_restart(template: Mapping[str, Any], present: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The template with the later restart of the two; the very one where that is its own."""
+    own = _restarted_at(template)
+    restart = later_restart(own, _restarted_at(present))
+    if restart == own:
+        return template
+    metadata = _object(template.get("metadata"))
+    annotations = _object(metadata.get("annotations"))
+    annotations = {**annotations, constants.ANNOTATION_RESTARTED_AT: restart}
+    return {**template, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _restarted_at(template: Mapping[str, Any]) -> str:
+    annotations = _object(_object(template.get("metadata")).get("annotations"))
+    value = annotations.get(constants.ANNOTATION_RESTARTED_AT, "")
+    return value if isinstance(value, str) else ""
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """The value, if it is a JSON object: of a spec that was changed by hand it may be anything."""
+    return value if isinstance(value, dict) else {}

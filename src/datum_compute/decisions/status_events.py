@@ -28,6 +28,9 @@ than an evaluation takes."""
 _RECOVERS = (compute.CONDITION_SCHEDULED, compute.CONDITION_CELL_REACHABLE)
 """Conditions with an Event when they are True again, but not when they are first True."""
 
+_ROLLOUT_ENDS = (compute.REASON_COMPLETE, compute.REASON_PAUSED)
+"""Reasons of Progressing with a Normal Event, besides those that need a person, with a Warning."""
+
 
 @dataclass(frozen=True, slots=True)
 class EventContent:
@@ -95,13 +98,20 @@ def decide_deployment_events(
 
 
 def decide_workload_events(before: Conditions, after: Conditions) -> tuple[EventContent, ...]:
+    events = []
     available = _changed(before, after, compute.CONDITION_AVAILABLE)
-    if available is None:
-        return ()
-    if available.status == conditions.TRUE:
-        return (EventContent(NORMAL, available.reason, available.message),)
-    has_served = conditions.is_true(before, compute.CONDITION_AVAILABLE)
-    return (_warning(available),) if has_served or _warns(available) else ()
+    if available is not None:
+        has_served = conditions.is_true(before, compute.CONDITION_AVAILABLE)
+        if available.status == conditions.TRUE:
+            events.append(EventContent(NORMAL, available.reason, available.message))
+        elif has_served or _warns(available):
+            events.append(_warning(available))
+    progressing = _changed(before, after, compute.CONDITION_PROGRESSING)
+    if progressing is not None and progressing.reason in _ROLLOUT_ENDS:
+        events.append(EventContent(NORMAL, progressing.reason, progressing.message))
+    elif progressing is not None and reasons.lookup(progressing.reason).terminal:
+        events.append(_warning(progressing))
+    return tuple(events)
 
 
 def _changed(before: Conditions, after: Conditions, type_: str) -> Condition | None:

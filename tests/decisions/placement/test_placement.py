@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from datum_compute.decisions.placement import (
     build_deployment_spec,
     decide_placement,
 )
+from datum_compute.decisions.restarts import keep_restart
 from tests.support.decisions.builders import binding, deployment, workload
 
 DFW = WantedDeployment("web-default-dfw", "default", "DFW")
@@ -187,9 +187,9 @@ def build(template: dict[str, Any], existing: dict[str, Any] | None = None) -> d
     return build_deployment_spec(
         workload_name="web",
         workload_uid="w-1",
-        workload_spec=json.dumps(spec).encode(),
+        workload_spec=spec,
         wanted=DFW,
-        existing_spec=json.dumps(existing).encode() if existing else b"",
+        template=keep_restart(template, (existing or {}).get("template") or {}),
     )
 
 

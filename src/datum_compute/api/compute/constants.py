@@ -76,6 +76,21 @@ ANNOTATION_CURRENT_REVISION = "compute.datumapis.com/current-revision"
 """On a workload's revision history: the number of the active revision."""
 ANNOTATION_LAST_CHANGE = "compute.datumapis.com/last-change"
 """On a Workload: the author, time and kind of its last change, until the history has it."""
+ANNOTATION_ROLLOUT = "compute.datumapis.com/rollout"
+"""On a Workload: how a change of its template reaches the cities, as a JSON object."""
+ANNOTATION_ROLLOUT_PAUSED = "compute.datumapis.com/rollout-paused"
+"""On a Workload: who paused its rollout, and when; no template moves while it is there."""
+ANNOTATION_ROLLOUT_PROMOTED = "compute.datumapis.com/rollout-promoted"
+"""On a Workload: ``<template hash>/<wave>`` or ``<template hash>/all``. Waves up to that one are
+open, and those before it are neither soaked nor judged."""
+ANNOTATION_ROLLOUT_ABORTED = "compute.datumapis.com/rollout-aborted"
+"""On a Workload: the hash of the template whose rollout is to be undone."""
+ANNOTATION_ROLLOUT_SKIPPED = "compute.datumapis.com/rollout-skipped"
+"""On a Workload: ``<template hash>/<city>,<city>``: cities that its rollout does not wait for."""
+ANNOTATION_ROLLOUT_STATE = "compute.datumapis.com/rollout-state"
+"""On a project deployment: its part of a rollout, as a JSON object."""
+ANNOTATION_LAST_GOOD_TEMPLATE = "compute.datumapis.com/last-good-template"
+"""On a project deployment: the last template that completed its wave there, as JSON."""
 
 # Finalizers.
 FINALIZER_WORKLOAD = "compute.datumapis.com/workload-controller"
@@ -124,6 +139,14 @@ Cell plane only."""
 CONDITION_REMOVED = "Removed"
 """False while a deletion waits, with what it waits for; never True, since the deployment is deleted
 when nothing of it is left. Project plane only."""
+
+# Workload conditions besides Available, while it has a rollout policy.
+CONDITION_PROGRESSING = "Progressing"
+"""The rollout of the newest template advances or is complete."""
+CONDITION_RECONCILING = "Reconciling"
+"""True while a rollout is not complete; absent otherwise."""
+CONDITION_STALLED = "Stalled"
+"""True while a rollout needs a person; absent otherwise."""
 
 # Placement conditions besides Available.
 CONDITION_SCHEDULED_IN_CITY = "Scheduled.<CITY>"

@@ -138,6 +138,9 @@ DEPLOYMENT_SCHEDULED = KindCondition("WorkloadDeployment", constants.CONDITION_S
 DEPLOYMENT_FOUND_ON_HUB = KindCondition("WorkloadDeployment", constants.CONDITION_FOUND_ON_HUB)
 DEPLOYMENT_REMOVED = KindCondition("WorkloadDeployment", constants.CONDITION_REMOVED)
 WORKLOAD_AVAILABLE = KindCondition("Workload", constants.CONDITION_AVAILABLE)
+WORKLOAD_PROGRESSING = KindCondition("Workload", constants.CONDITION_PROGRESSING)
+WORKLOAD_RECONCILING = KindCondition("Workload", constants.CONDITION_RECONCILING)
+WORKLOAD_STALLED = KindCondition("Workload", constants.CONDITION_STALLED)
 PLACEMENT_AVAILABLE = KindCondition("Placement", constants.CONDITION_AVAILABLE)
 PLACEMENT_SCHEDULED = KindCondition("Placement", constants.CONDITION_SCHEDULED_IN_CITY)
 
@@ -709,6 +712,79 @@ REASON_PREVIOUS_DEPLOYMENT_TERMINATING = _declare(
         false=_ON_WORKLOAD,
         priority=5,
         usual_seconds=10 * _MINUTE,
+    )
+)
+
+# Workload: Progressing, and with it Reconciling or Stalled.
+REASON_WAVE_IN_PROGRESS = _declare(
+    Reason(
+        "WaveInProgress",
+        "The cities of a wave get the newest template.",
+        true=(WORKLOAD_PROGRESSING, WORKLOAD_RECONCILING),
+        healthy=True,
+    )
+)
+REASON_SOAKING = _declare(
+    Reason(
+        "Soaking",
+        "A wave is ready, and must stay so for a while before the next one opens.",
+        true=(WORKLOAD_PROGRESSING, WORKLOAD_RECONCILING),
+        healthy=True,
+    )
+)
+REASON_WAITING_FOR_GATE = _declare(
+    Reason(
+        "WaitingForGate",
+        "The next wave waits for a condition that others set on the Workload.",
+        true=(WORKLOAD_PROGRESSING, WORKLOAD_RECONCILING),
+        healthy=True,
+    )
+)
+REASON_COMPLETE = _declare(
+    Reason(
+        "Complete",
+        "Every city that is not skipped has completed its wave with the newest template.",
+        true=(WORKLOAD_PROGRESSING,),
+        healthy=True,
+    )
+)
+REASON_PAUSED = _declare(
+    Reason(
+        "Paused",
+        "A person has paused the rollout; the message has who and when.",
+        Actor.USER,
+        true=(WORKLOAD_RECONCILING,),
+        false=(WORKLOAD_PROGRESSING,),
+    )
+)
+REASON_WAVE_FAILED = _declare(
+    Reason(
+        "WaveFailed",
+        "A city did not become ready with the newest template; later waves stay closed.",
+        Actor.USER,
+        true=(WORKLOAD_STALLED,),
+        false=(WORKLOAD_PROGRESSING,),
+        terminal=True,
+    )
+)
+REASON_ROLLED_BACK = _declare(
+    Reason(
+        "RolledBack",
+        "The newest template was undone; every city it had reached runs its last good one.",
+        Actor.USER,
+        true=(WORKLOAD_STALLED,),
+        false=(WORKLOAD_PROGRESSING,),
+        terminal=True,
+    )
+)
+REASON_INVALID_ROLLOUT_POLICY = _declare(
+    Reason(
+        "InvalidRolloutPolicy",
+        "The rollout policy of the Workload cannot be read, so nothing is rolled.",
+        Actor.USER,
+        true=(WORKLOAD_STALLED,),
+        false=(WORKLOAD_PROGRESSING,),
+        terminal=True,
     )
 )
 

@@ -94,9 +94,14 @@ class Rollout(NamedTuple):
     observed: bool
     """Whether the workload's controller has written all deployments of the newest spec."""
 
+    progress: str = ""
+    """The reason of the workload's condition ``Progressing``; empty without a rollout policy."""
+    progress_message: str = ""
+
     @property
     def done(self) -> bool:
-        return self.observed and all(row.done for row in self.rows)
+        complete = self.progress in ("", reasons.REASON_COMPLETE)
+        return self.observed and complete and all(row.done for row in self.rows)
 
     @property
     def needs_instances(self) -> bool:
@@ -123,9 +128,11 @@ def decide_rollout(
         else:
             leaving.append(deployment)
     observed = _observed(workload)
+    progress = _progress(workload)
+    newest = _at(workload, "spec", "template") or {} if progress is not None else None
     first = observed or _generation(workload) == 1
     rows = [
-        _row(key, city, found[key], None if observed else target, first, instances, rolling)
+        _row(key, city, found[key], None if observed else target, first, instances, rolling, newest)
         if key in found
         else Row(
             key[0], city, target=target, blocking_reason=_absence_reason(workload, key[0], city)
@@ -134,7 +141,31 @@ def decide_rollout(
     ]
     destroyed = bool(_at(workload, "metadata", "deletionTimestamp"))
     rows += [_leaving_row(deployment, destroyed) for deployment in leaving]
-    return Rollout(tuple(rows), observed=observed)
+    return Rollout(
+        tuple(rows),
+        observed,
+        "" if progress is None else str(progress.get("reason", "WaveInProgress")),
+        "" if progress is None else str(progress.get("message", "")),
+    )
+
+
+def _progress(workload: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The condition ``Progressing``, empty while it is not there; None without a policy."""
+    policy = (_at(workload, "metadata", "annotations") or {}).get(constants.ANNOTATION_ROLLOUT)
+    if policy is None or policy.strip() == "{}":
+        return None
+    return _find(workload.get("status") or {}, constants.CONDITION_PROGRESSING)
+
+
+def _has_template(deployment: Mapping[str, Any], newest: Mapping[str, Any]) -> bool:
+    """Whether it has the workload's template, or that with a later restart of its own."""
+    from datum_compute.decisions.instances.revisions import TEMPLATE_DEFAULTS, without_defaults
+    from datum_compute.decisions.references import without_data_hash
+    from datum_compute.decisions.restarts import keep_restart
+
+    own = without_data_hash(_at(deployment, "spec", "template") or {})
+    newest = keep_restart(newest, own)
+    return without_defaults(own, TEMPLATE_DEFAULTS) == without_defaults(newest, TEMPLATE_DEFAULTS)
 
 
 def _expected(workload: Mapping[str, Any]) -> dict[tuple[str, str], tuple[str, int]]:
@@ -179,11 +210,14 @@ def _row(
     first: bool,
     instances: Sequence[Mapping[str, Any]],
     rolling: Collection[str],
+    newest: Mapping[str, Any] | None,
 ) -> Row:
-    """``outdated_for`` is the number the workload wants while the controller has not observed
+    """``newest`` is the workload's template where a rollout policy may hold it back, and
+    ``outdated_for`` the number the workload wants while the controller has not observed
     it, so that the deployment may be of an older spec; ``first`` rules that out."""
     status = deployment.get("status") or {}
     reported = outdated_for is None and _observed(deployment)
+    waits = newest is not None and not _has_template(deployment, newest)
     own = int(_at(deployment, "spec", "scaleSettings", "minReplicas") or 0)
     own = own if outdated_for is None else outdated_for
     return Row(
@@ -193,7 +227,7 @@ def _row(
         # Until the cell has observed the newest spec, it reports the desired number of an older.
         target=int(status.get("desiredReplicas") or 0) if reported else own,
         replicas=int(status.get("replicas") or 0),
-        updated=int(status.get("updatedReplicas") or 0) if reported else 0,
+        updated=int(status.get("updatedReplicas") or 0) if reported and not waits else 0,
         ready=int(status.get("readyReplicas") or 0),
         reported=reported,
         first=first and _generation(deployment) == 1,

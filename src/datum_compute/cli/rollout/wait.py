@@ -5,8 +5,8 @@ again after every change and ends when
 
 - every row is done and has stayed so for the window of ``--window``; if an instance stops being
   ready in it, the rollout has failed (3);
-- a terminal reason is reported (3), or quota or placement refuse for longer than a grace
-  period (7);
+- a terminal reason is reported, or a wave of cities has failed or was undone (3), or quota or
+  placement refuse for longer than a grace period (7);
 - the spec moves on, or the workload is replaced by another of its name (8): what happens then is
   the rollout of another change;
 - the time is up (4), the workload is gone (5), or the platform does not answer (1).
@@ -20,6 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.context import Context
@@ -152,6 +153,7 @@ async def wait_rolled_out(
                     return rollout
                 limit.reschedule(deadline if window.end is None else None)
                 if window.end is None:
+                    _raise_if_stopped(name, rollout)
                     await _raise_if_blocked(client, workload, current, movement, now)
                 await changed(min(movement.next_read(now), window.left(now)))
     except TimeoutError:
@@ -289,6 +291,18 @@ async def _timed_out(
         code="TimedOut",
         retryable=True,
     )
+
+
+def _raise_if_stopped(name: str, rollout: Rollout) -> None:
+    """When the rollout over cities needs a person, or was undone."""
+    if rollout.observed and reasons.lookup(rollout.progress).terminal:
+        raise CommandError(
+            f'rollout of "{name}" failed: {explain(rollout.progress).summary}: '
+            f"{rollout.progress_message}",
+            command("why", name),
+            exit_code=Exit.ROLLOUT_FAILED,
+            code=rollout.progress,
+        )
 
 
 async def _raise_if_blocked(

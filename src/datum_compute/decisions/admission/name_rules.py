@@ -6,7 +6,7 @@ import re
 
 from datum_compute.api import name_patterns
 from datum_compute.api.name_patterns import LABEL_LIMIT, PORT_NAME_LIMIT, SUBDOMAIN_LIMIT
-from datum_compute.decisions.admission.findings import FieldValue, Findings
+from datum_compute.decisions.findings import FieldValue, Findings
 
 _is_label = re.compile(name_patterns.DNS_LABEL).fullmatch
 _is_subdomain = re.compile(name_patterns.DNS_SUBDOMAIN).fullmatch

@@ -8,7 +8,7 @@ from typing import Any
 from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.api.fields import FieldPath
 from datum_compute.decisions.admission import name_rules
-from datum_compute.decisions.admission.findings import FieldValue, Findings
+from datum_compute.decisions.findings import FieldValue, Findings
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datum_compute.api.compute import constants
 from datum_compute.decisions.admission import name_rules
-from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.volumes import quantity
+from datum_compute.decisions.findings import FieldValue, Findings
 
 LARGEST_COUNT = 1000
 METRICS = ("cpu",)

@@ -6,8 +6,8 @@ import posixpath
 from collections.abc import Iterable, Mapping
 
 from datum_compute.decisions.admission import name_rules
-from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.volumes import VolumeFacts, relative_path, volume_facts
+from datum_compute.decisions.findings import FieldValue, Findings
 
 RUNTIMES = ("sandbox", "virtualMachine")
 PROTOCOLS = ("TCP", "UDP", "SCTP")

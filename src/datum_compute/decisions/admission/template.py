@@ -8,7 +8,6 @@ import ipaddress
 
 from datum_compute.api.compute import constants
 from datum_compute.decisions.admission import name_rules
-from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.offer import Offer
 from datum_compute.decisions.admission.runtime import (
     LARGEST_PORT,
@@ -17,6 +16,7 @@ from datum_compute.decisions.admission.runtime import (
     validate_runtime,
 )
 from datum_compute.decisions.admission.volumes import validate_volumes
+from datum_compute.decisions.findings import FieldValue, Findings
 
 SSH_KEY = "must be USER:KEY with an SSH public key, as in ana:ssh-ed25519 AAAAC3Nz… ana@example"
 LARGEST_ANNOTATIONS = 256 * 1024

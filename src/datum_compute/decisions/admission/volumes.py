@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from datum_compute.api import quantities
 from datum_compute.decisions.admission import name_rules
-from datum_compute.decisions.admission.findings import FieldValue, Findings
+from datum_compute.decisions.findings import FieldValue, Findings
 
 SOURCES = ("disk", "configMap", "secret")
 DISK_TYPES = ("pd-standard",)

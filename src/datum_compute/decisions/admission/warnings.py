@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from datum_compute.api.compute import constants
 from datum_compute.api.fields import FieldPath
-from datum_compute.decisions.admission.findings import FieldValue, Findings
 from datum_compute.decisions.admission.offer import Offer
+from datum_compute.decisions.findings import FieldValue, Findings
+from datum_compute.decisions.rollout.policy import read_policy
 
 MOST_NAMES = 3
 """A warning travels in a header, where room is scarce."""
@@ -31,6 +33,24 @@ def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tup
             " nothing starts until it does"
         )
     return tuple(found)
+
+
+def unnamed_cities(workload: Any) -> tuple[str, ...]:
+    """The warning about cities of a rollout's waves that no placement names."""
+    root = FieldValue(workload, FieldPath())
+    place = root.child("metadata").child("annotations").entry(constants.ANNOTATION_ROLLOUT)
+    policy = read_policy(Findings(), place)
+    placements = Findings().items(root.child("spec").child("placements"))
+    cities = {
+        str(city.value).lower()
+        for placement in placements
+        for city in Findings().items(placement.child("cityCodes"))
+    }
+    waves = policy.waves if policy is not None else ()
+    unnamed = [city.upper() for wave in waves for city in wave if city not in cities]
+    if not unnamed:
+        return ()
+    return (f"{_listed('city', unnamed)} of the rollout's waves is in no placement",)
 
 
 def _autoscaled(placements: FieldValue) -> Iterator[str]:

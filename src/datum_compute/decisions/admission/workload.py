@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from datum_compute.api.compute import constants
 from datum_compute.api.fields import FieldError, FieldPath
 from datum_compute.decisions.admission import name_rules
-from datum_compute.decisions.admission.findings import FieldValue, Finding, Findings
 from datum_compute.decisions.admission.offer import Offer, data_of, decide_needs
 from datum_compute.decisions.admission.placements import validate_placements
 from datum_compute.decisions.admission.template import validate_template
-from datum_compute.decisions.admission.warnings import decide_warnings
+from datum_compute.decisions.admission.warnings import decide_warnings, unnamed_cities
+from datum_compute.decisions.findings import FieldValue, Finding, Findings
+from datum_compute.decisions.rollout.policy import OnFailure, read_policy
+from datum_compute.decisions.rollout.state import LARGEST_TEMPLATE, template_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,8 @@ def decide_admission(workload: Any, *, offer: Offer, old: Any = None) -> Admissi
     same = old is not None and _spec(old) == _spec(workload)
     networks = decide_needs(workload, old).networks
     warnings = () if same else decide_warnings(workload, offer, networks)
+    if not same or _rollout(old) != _rollout(workload):
+        warnings += unnamed_cities(workload)
     return AdmissionDecision(tuple(finding.error for finding in found), warnings)
 
 
@@ -47,6 +52,7 @@ def _validate(workload: Any, offer: Offer) -> list[Finding]:
         if findings.is_mapping(metadata, needed=True):
             _validate_name(findings, metadata)
         spec = root.child("spec")
+        _validate_rollout(findings, metadata.child("annotations"), spec.child("template"))
         if findings.is_mapping(spec, needed=True):
             namespace = metadata.child("namespace").value
             validate_template(
@@ -78,6 +84,20 @@ def _validate_name(findings: Findings, metadata: FieldValue) -> None:
         name_rules.validate_dns_label(findings, name)
 
 
+def _validate_rollout(findings: Findings, annotations: FieldValue, template: FieldValue) -> None:
+    place = annotations.entry(constants.ANNOTATION_ROLLOUT)
+    policy = read_policy(findings, place)
+    if policy is None or policy.on_failure is not OnFailure.UNDO:
+        return
+    size = len(template_text(template.value or {}).encode())
+    if size > LARGEST_TEMPLATE:
+        findings.invalid(
+            FieldValue(OnFailure.UNDO.value, place.path.child("onFailure"), place.identity),
+            f"the template has {size} bytes as JSON, and at most {LARGEST_TEMPLATE} can be kept to"
+            " go back to",
+        )
+
+
 def _added(found: list[Finding], stored: list[Finding]) -> list[Finding]:
     known: dict[tuple[str, ...], list[Finding]] = {}
     for finding in stored:
@@ -87,6 +107,11 @@ def _added(found: list[Finding], stored: list[Finding]) -> list[Finding]:
         for finding in found
         if not any(finding.is_same(other) for other in known.get(finding.identity, ()))
     ]
+
+
+def _rollout(workload: Any) -> Any:
+    metadata = FieldValue(workload, FieldPath()).child("metadata")
+    return metadata.child("annotations").child(constants.ANNOTATION_ROLLOUT).value
 
 
 def _spec(workload: Any) -> Any:

@@ -16,6 +16,8 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition, Conditions, ConditionState, wire_time
 from datum_compute.api.name_patterns import QUALIFIED_NAME
 from datum_compute.decisions.placement import PlacementPlan
+from datum_compute.decisions.rollout.plan import RolloutPlan
+from datum_compute.decisions.rollout.progress import with_progress
 
 _CITY_CODE = re.compile(QUALIFIED_NAME)
 
@@ -27,8 +29,11 @@ def decide_workload_status(
     plan: PlacementPlan,
     now: datetime,
     missing_networks: Sequence[str] = (),
+    rollout: RolloutPlan | None = None,
 ) -> compute.WorkloadStatus:
-    """The status of a workload whose existing deployments, orphans included, are these."""
+    """The status of a workload whose existing deployments, orphans included, are these. Without
+    a ``rollout`` the conditions about it stay as they are."""
+    outdated = rollout.outdated if rollout is not None else frozenset()
     ordered = sorted(deployments, key=lambda each: each.metadata.name)
     named = {placement.name for placement in workload.spec.placements}
     left = {each.spec.placement_name for each in ordered}
@@ -39,20 +44,26 @@ def decide_workload_status(
             [each for each in ordered if each.spec.placement_name == name],
             previous.get(name, compute.PlacementStatus(name=name)).conditions,
             plan=plan,
+            outdated=outdated,
             now=now,
             generation=workload.metadata.generation,
         )
         for name in sorted(named | left)
     )
     available = _workload_available(placements, missing_networks)
+    current = conditions.with_condition(
+        workload.status.conditions,
+        compute.CONDITION_AVAILABLE,
+        *available,
+        now=now,
+        observed_generation=workload.metadata.generation,
+    )
+    if rollout is not None:
+        current = with_progress(
+            current, rollout.progressing, now=now, generation=workload.metadata.generation
+        )
     return compute.WorkloadStatus(
-        conditions=conditions.with_condition(
-            workload.status.conditions,
-            compute.CONDITION_AVAILABLE,
-            *available,
-            now=now,
-            observed_generation=workload.metadata.generation,
-        ),
+        conditions=current,
         deployments=len(ordered),
         replicas=sum(each.replicas for each in placements),
         current_replicas=sum(each.current_replicas for each in placements),
@@ -70,6 +81,7 @@ def _placement(
     current: Conditions,
     *,
     plan: PlacementPlan,
+    outdated: frozenset[str],
     now: datetime,
     generation: int,
 ) -> compute.PlacementStatus:
@@ -81,8 +93,8 @@ def _placement(
         # The code is part of a condition's type, and the server rejects a malformed type.
         if each.placement == name and _CITY_CODE.fullmatch(each.city)
     }
-    # What the spec no longer names is of no newest template.
-    left = {each.metadata.name for each in plan.orphans}
+    # What the spec no longer names is of no newest template, as is a wave that is not open.
+    left = outdated | {each.metadata.name for each in plan.orphans}
     left |= {each.deployment.metadata.name for each in plan.kept}
     served = [
         each.type

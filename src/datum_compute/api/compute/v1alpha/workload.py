@@ -36,7 +36,12 @@ __all__ = [
 
 WORKLOADS = Resource(constants.GROUP, constants.VERSION, "workloads", "Workload")
 
-WORKLOAD_CONDITIONS = (declared(reasons.WORKLOAD_AVAILABLE),)
+WORKLOAD_CONDITIONS = (
+    declared(reasons.WORKLOAD_AVAILABLE),
+    declared(reasons.WORKLOAD_PROGRESSING),
+    declared(reasons.WORKLOAD_RECONCILING),
+    declared(reasons.WORKLOAD_STALLED),
+)
 
 PLACEMENT_CONDITIONS = (
     declared(reasons.PLACEMENT_AVAILABLE),
@@ -140,7 +145,11 @@ class GatewayStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class WorkloadStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     conditions: Annotated[
         Conditions,
-        described("Available.", list_type="map", list_keys=["type"]),
+        described(
+            "Available; with a rollout policy also Progressing, Reconciling and Stalled.",
+            list_type="map",
+            list_keys=["type"],
+        ),
     ] = ()
     deployments: Annotated[int, described("WorkloadDeployments that exist.", default=0)] = 0
     replicas: Annotated[int, described("Instances that exist, everywhere.", default=0)] = 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
+
+import msgspec
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
@@ -19,8 +22,12 @@ from datum_compute.decisions.references import (
     decide_data_roll,
     parse_hashes,
     references_of,
+    with_data_hash,
+    without_data_hash,
 )
-from datum_compute.runtime.cache.quarantine import views
+from datum_compute.decisions.rollout.members import ExistingDeployment, RolloutStep
+from datum_compute.decisions.rollout.plan import RolloutPlan
+from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_or_wait
@@ -37,8 +44,8 @@ def workload_uid_of(deployment: Object) -> list[str]:
     owner = deployment.metadata.controller()
     if owner is not None and owner.kind == compute.WORKLOADS.kind:
         uids.add(owner.uid)
-    for readable in views((deployment,), compute.WorkloadDeployment):
-        uids.add(readable.spec.workload_ref.uid)
+    for view in views((deployment,), compute.WorkloadDeployment):
+        uids.add(view.spec.workload_ref.uid)
     return sorted(f"{deployment.namespace}/{uid}" for uid in uids if uid)
 
 
@@ -59,15 +66,33 @@ def candidates_of(project: Cluster, workload: Object) -> list[Object]:
     return found
 
 
+def existing_in(found: Iterable[Object]) -> dict[str, ExistingDeployment]:
+    """Deployments for the decision on a rollout, by name."""
+    return {
+        each.name: ExistingDeployment(
+            each.view(compute.WorkloadDeployment),
+            without_data_hash(patch.values(each.spec).get("template") or {}),
+        )
+        for each in readable(found, compute.WorkloadDeployment)
+    }
+
+
 async def ensure_deployments(
-    project: Cluster, copies: SpecCopies, workload: Object, plan: PlacementPlan, now: datetime
-) -> float | None:
-    """Returns the seconds after which a roll that waits is due."""
+    project: Cluster,
+    copies: SpecCopies,
+    workload: Object,
+    plan: PlacementPlan,
+    rollout: RolloutPlan,
+    found: Mapping[str, Object],
+    now: datetime,
+) -> tuple[dict[str, Object], float | None]:
+    """Ensure what both plans say, given the deployments by name. Returns those that were written,
+    as the server has them, and the seconds after which a roll that waits is due."""
+    written: dict[str, Object] = {}
     waits = []
-    cache = project.cache(compute.WORKLOAD_DEPLOYMENTS)
     # Before anything is created: after that, nothing tells what was added with a removal.
     for kept in plan.kept:
-        existing = cache.get(kept.deployment.metadata.name, workload.namespace)
+        existing = found.get(kept.deployment.metadata.name)
         if existing is not None and existing.metadata.uid == kept.deployment.metadata.uid:
             await patch.ensure_metadata(
                 project.client,
@@ -75,21 +100,30 @@ async def ensure_deployments(
                 existing,
                 annotations={compute.ANNOTATION_REPLACED_BY: kept.replaced_by},
             )
+    spec = patch.values(workload.spec)
     for wanted in plan.wanted:
-        existing = cache.get(wanted.name, workload.namespace)
+        existing = found.get(wanted.name)
+        step = rollout.steps[wanted.name]
+        data = _data_roll(step.template, existing, now)
+        waits += [data.delay] if data.delay is not None else []
+        body = build_deployment_spec(
+            workload_name=workload.name,
+            workload_uid=workload.metadata.uid,
+            workload_spec=spec,
+            wanted=wanted,
+            template=with_data_hash(step.template, data.hash),
+        )
         if existing is None:
-            await _create(project, workload, wanted)
+            await _create(project, workload, wanted, body, step)
         elif f"{workload.namespace}/{workload.metadata.uid}" in workload_uid_of(existing):
-            data = _data_roll(workload, existing, now)
-            waits += [data.delay] if data.delay is not None else []
-            await _correct(project, copies, workload, wanted, existing, data.hash)
+            written[wanted.name] = await _correct(project, copies, workload, body, step, existing)
     for orphan in plan.orphans:
         if not orphan.metadata.deleting:
             name, uid = orphan.metadata.name, orphan.metadata.uid
             await patch.delete_by_uid(
                 project.client, compute.WORKLOAD_DEPLOYMENTS, name, workload.namespace, uid
             )
-    return min(waits, default=None)
+    return written, min(waits, default=None)
 
 
 async def ensure_removed(project: Cluster, deployments: Sequence[Object]) -> None:
@@ -98,20 +132,23 @@ async def ensure_removed(project: Cluster, deployments: Sequence[Object]) -> Non
             await patch.delete_if_present(project.client, compute.WORKLOAD_DEPLOYMENTS, deployment)
 
 
-async def _create(project: Cluster, workload: Object, wanted: WantedDeployment) -> None:
+async def _create(
+    project: Cluster,
+    workload: Object,
+    wanted: WantedDeployment,
+    spec: Mapping[str, Any],
+    step: RolloutStep,
+) -> None:
+    notes = {key: text for key, text in _annotations(step).items() if text is not None}
     body = {
         "metadata": {
             "name": wanted.name,
             "namespace": workload.namespace,
             "labels": _labels(workload),
+            **({"annotations": notes} if notes else {}),
             "ownerReferences": [owner_reference(workload, controller=True)],
         },
-        "spec": build_deployment_spec(
-            workload_name=workload.name,
-            workload_uid=workload.metadata.uid,
-            workload_spec=bytes(workload.spec),
-            wanted=wanted,
-        ),
+        "spec": spec,
     }
     await create_or_wait(project.client, compute.WORKLOAD_DEPLOYMENTS, body, workload.namespace)
 
@@ -120,37 +157,37 @@ async def _correct(
     project: Cluster,
     copies: SpecCopies,
     workload: Object,
-    wanted: WantedDeployment,
+    spec: Mapping[str, Any],
+    step: RolloutStep,
     existing: Object,
-    data_hash: str,
-) -> None:
-    spec = build_deployment_spec(
-        workload_name=workload.name,
-        workload_uid=workload.metadata.uid,
-        workload_spec=bytes(workload.spec),
-        wanted=wanted,
-        existing_spec=bytes(existing.spec),
-        data_hash=data_hash,
-    )
+) -> Object:
     existing = await ensure_owner(
         project.client, compute.WORKLOAD_DEPLOYMENTS, existing, workload, controller=True
     )
-    await copies.ensure(
+    return await copies.ensure(
         project.client,
         compute.WORKLOAD_DEPLOYMENTS,
         existing,
         spec,
         labels=_labels(workload),
-        annotations={compute.ANNOTATION_REPLACED_BY: None},
+        annotations=_annotations(step),
     )
 
 
-def _data_roll(workload: Object, existing: Object, now: datetime) -> DataRoll:
-    template = workload.view(compute.Workload).spec.template
-    if template.metadata.annotations.get(compute.ANNOTATION_ROLL_ON_CONFIG_CHANGE) != "true":
+def _annotations(step: RolloutStep) -> dict[str, str | None]:
+    return {
+        compute.ANNOTATION_REPLACED_BY: None,
+        compute.ANNOTATION_ROLLOUT_STATE: step.state,
+        compute.ANNOTATION_LAST_GOOD_TEMPLATE: step.last_good,
+    }
+
+
+def _data_roll(template: Mapping[str, Any], existing: Object | None, now: datetime) -> DataRoll:
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    if existing is None or annotations.get(compute.ANNOTATION_ROLL_ON_CONFIG_CHANGE) != "true":
         return DataRoll("")
+    references = references_of(msgspec.convert(template, compute.InstanceTemplate).spec)
     delivered = parse_hashes(existing.metadata.annotations.get(compute.ANNOTATION_DELIVERED_DATA))
-    references = references_of(template.spec)
     for deployment in views((existing,), compute.WorkloadDeployment):
         carried = deployment.spec.template.metadata.annotations
         found = deployment.status.conditions

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, Unreadable
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.controllers.management.workload import deployments
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
 from datum_compute.decisions.placement import PlacementPlan, decide_placement
+from datum_compute.decisions.rollout.plan import RolloutPlan, decide_rollout
 from datum_compute.decisions.rollup.workload import decide_workload_status
 from datum_compute.env import Environment
 from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.cluster import Cluster
-from datum_compute.runtime.live_reads import has_live
+from datum_compute.runtime.live_reads import find_live, has_live
 from datum_compute.runtime.result import DONE, Result, after
 from datum_compute.runtime.workqueue.rate_limiter import RateLimiter
 from datum_compute.runtime.writes import patch
@@ -45,23 +49,65 @@ class WorkloadReconciler:
         workload = await patch.ensure_metadata(
             project.client, compute.WORKLOADS, workload, finalizer=compute.FINALIZER_WORKLOAD
         )
+        found = {each.name: each for each in deployments.candidates_of(project, workload)}
+        plan = _plan(project, workload, found.values())
+        rollout = self._rollout(workload, plan, found)
+        if rollout.needs_live_read:
+            live = await _read_live(project, workload)
+            if live is None:
+                return DONE  # deleted or replaced; that event comes
+            workload, found = live[0], {**found, **live[1]}
+            plan = _plan(project, workload, found.values())
+            rollout = self._rollout(workload, plan, found, live=True)
+        written: Mapping[str, Object] = {}
         missing = _missing_networks(project, workload)
-        plan = _plan(project, workload)
-        delay = None
+        delays: list[float | None] = []
         if not missing:
-            delay = await deployments.ensure_deployments(
-                project, self._copies, workload, plan, self._env.now()
+            written, delay = await deployments.ensure_deployments(
+                project, self._copies, workload, plan, rollout, found, self._env.now()
             )
-        result = await self._report(project, workload, plan, missing)
-        return result if delay is None or result.delay is not None else after(delay)
+            delays.append(delay)
+        result = await self._report(project, workload, plan, missing, rollout, written)
+        delays.append(result.delay)
+        if rollout.look_again is not None:
+            delays.append(max(0.0, (rollout.look_again - self._env.now()).total_seconds()))
+        return Result(min((each for each in delays if each is not None), default=None))
+
+    def _rollout(
+        self,
+        workload: Object,
+        plan: PlacementPlan,
+        found: Mapping[str, Object],
+        *,
+        live: bool = False,
+    ) -> RolloutPlan:
+        names = {each.name for each in plan.wanted}
+        return decide_rollout(
+            workload=workload.view(compute.Workload),
+            template=patch.values(workload.spec).get("template") or {},
+            wanted=plan.wanted,
+            existing=deployments.existing_in(each for each in found.values() if each.name in names),
+            now=self._env.now(),
+            live=live,
+        )
 
     async def _report(
-        self, project: Cluster, workload: Object, plan: PlacementPlan, missing: list[str]
+        self,
+        project: Cluster,
+        workload: Object,
+        plan: PlacementPlan,
+        missing: list[str],
+        rollout: RolloutPlan | None = None,
+        written: Mapping[str, Object] = MappingProxyType({}),
     ) -> Result:
+        """``written``: deployments that the cache may not have seen yet. Without a ``rollout`` the
+        conditions about it stay as they are."""
         left = self._reports.delay(workload.metadata.uid)
         if left > 0:
             return after(left)
-        found = deployments.deployments_of(project, workload)
+        found = [
+            written.get(each.name, each) for each in deployments.deployments_of(project, workload)
+        ]
         status = compute.workload_status_to_wire(
             decide_workload_status(
                 workload.view(compute.Workload),
@@ -69,14 +115,15 @@ class WorkloadReconciler:
                 plan=plan,
                 now=self._env.now(),
                 missing_networks=missing,
+                rollout=rollout,
             )
         )
         if not patch.difference(patch.values(workload.status), status):
             return DONE
-        written = await patch.write_status(project.client, compute.WORKLOADS, workload, status)
+        stored = await patch.write_status(project.client, compute.WORKLOADS, workload, status)
         # Not before: after a refused write the limit would stand in for the growing delay.
         self._reports.spend(workload.metadata.uid)
-        await self._signals.record_events(project, workload, written)
+        await self._signals.record_events(project, workload, stored)
         return DONE
 
     async def _remove(self, project: Cluster, workload: Object) -> Result:
@@ -85,7 +132,7 @@ class WorkloadReconciler:
         found = deployments.deployments_of(project, workload)
         await deployments.ensure_removed(project, found)
         if found:
-            return await self._report(project, workload, _plan(project, workload), [])
+            return await self._report(project, workload, _plan(project, workload, found), [])
         if await _has_live_deployments(project, workload):
             return after(1.0)
         self._env.fault("workload.before-release")
@@ -102,14 +149,26 @@ def _missing_networks(project: Cluster, workload: Object) -> list[str]:
     return [name for name in wanted if networks.get(name, workload.namespace) is None]
 
 
-def _plan(project: Cluster, workload: Object) -> PlacementPlan:
+def _plan(project: Cluster, workload: Object, candidates: Iterable[Object]) -> PlacementPlan:
     bindings = project.cache(networking.LOCATION_BINDINGS).list()
-    candidates = deployments.candidates_of(project, workload)
     return decide_placement(
         workload=workload.view(compute.Workload),
         bindings=views(bindings, networking.LocationBinding),
         deployments=views(candidates, compute.WorkloadDeployment),
     )
+
+
+async def _read_live(project: Cluster, workload: Object) -> tuple[Object, dict[str, Object]] | None:
+    """This very Workload and its deployments as the server has them; None where it is deleted."""
+    found = await find_live(project.client, compute.WORKLOADS, workload.name, workload.namespace)
+    if found is None or found.metadata.uid != workload.metadata.uid or found.metadata.deleting:
+        return None
+    listed = await project.client.list(
+        compute.WORKLOAD_DEPLOYMENTS,
+        workload.namespace,
+        label_selector=f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}",
+    )
+    return found, {each.name: each for each in listed.items}
 
 
 async def _has_live_deployments(project: Cluster, workload: Object) -> bool:

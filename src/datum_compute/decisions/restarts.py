@@ -40,8 +40,9 @@ def next_restart(now: datetime, existing: str | None) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def keep_restart(template: Mapping[str, Any], present: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The template with the later restart of the two; the very one where that is its own."""
+def keep_restart(template: Mapping[str, Any], present: Any) -> Mapping[str, Any]:
+    """The template with the later restart of the two; the very one where that is its own. The
+    present one may be anything."""
     own = _restarted_at(template)
     restart = later_restart(own, _restarted_at(present))
     if restart == own:
@@ -52,8 +53,8 @@ def keep_restart(template: Mapping[str, Any], present: Mapping[str, Any]) -> Map
     return {**template, "metadata": {**metadata, "annotations": annotations}}
 
 
-def _restarted_at(template: Mapping[str, Any]) -> str:
-    annotations = _object(_object(template.get("metadata")).get("annotations"))
+def _restarted_at(template: Any) -> str:
+    annotations = _object(_object(_object(template).get("metadata")).get("annotations"))
     value = annotations.get(constants.ANNOTATION_RESTARTED_AT, "")
     return value if isinstance(value, str) else ""
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import timedelta
 from typing import Any
+
+import pytest
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
@@ -125,22 +128,53 @@ async def test_a_template_reaches_cities_wave_by_wave_and_is_counted_only_there(
             assert types == {"Available", "Progressing"}
 
 
-async def test_a_soak_ends_by_the_clock_alone_and_survives_a_restart() -> None:
+async def given_soaking(w: ControllerPlanes) -> None:
+    await given_complete(w, soak="1h")
+    await deploy(w, "acme/web:2")
+    await until_image(w, "DFW", "acme/web:2")
+    await rolled(w, "DFW")
+    await until_progressing(w, "True", "Soaking")
+
+
+async def until_soaked(w: ControllerPlanes) -> None:
+    """The second wave opens one hour from now."""
+    await asyncio.sleep(3590)
+    assert await images(w) == ["acme/web:2", "acme/web:1", "acme/web:1"]
+    await asyncio.sleep(15)
+    assert await images(w) == ["acme/web:2"] * 3
+
+
+async def test_a_soak_ends_by_time_alone_and_begins_anew_after_a_restart() -> None:
     async with controller_planes() as w:
         await given_project(w, *CITIES)
         async with w.running(workload_controller(w.projects(), w.env)):
-            await given_complete(w, soak="1h")
-            await deploy(w, "acme/web:2")
-            await until_image(w, "DFW", "acme/web:2")
-            await rolled(w, "DFW")
-            await until_progressing(w, "True", "Soaking")
-            started = w.env.now()
+            await given_soaking(w)
             await asyncio.sleep(1800)
         async with w.running(workload_controller(w.projects(), w.env)):
-            await asyncio.sleep(1780)
-            assert await images(w) == ["acme/web:2", "acme/web:1", "acme/web:1"]
-            await until_image(w, "IAD", "acme/web:2")
-            assert 3595 <= (w.env.now() - started).total_seconds() <= 3605
+            await until_soaked(w)
+
+
+async def test_two_controllers_at_once_keep_the_order_of_waves() -> None:
+    async with controller_planes() as w:
+        await given_project(w, *CITIES)
+        first = workload_controller(w.projects(), w.env)
+        async with w.running(first), w.running(workload_controller(w.projects(), w.env)):
+            await given_soaking(w)
+            await until_soaked(w)
+            await rolled(w, "IAD", "LHR")
+            await asyncio.sleep(3605)
+            await until_progressing(w, "True", "Complete")
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+async def test_a_wall_clock_that_is_set_makes_a_soak_neither_shorter_nor_longer(hours: int) -> None:
+    async with controller_planes() as w:
+        await given_project(w, *CITIES)
+        async with w.running(workload_controller(w.projects(), w.env)):
+            await given_soaking(w)
+            w.env.start += timedelta(hours=hours)
+            await annotate(w, note="wakes the controller")
+            await until_soaked(w)
 
 
 async def test_a_condition_that_others_set_opens_the_gate() -> None:

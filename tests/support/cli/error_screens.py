@@ -670,7 +670,11 @@ def blocked(ledger: ErrorTranscript, here: CliSession) -> None:
     """A session with little quota, instances that crash, and an image that does not exist."""
     ledger.at(here, "deploy -f -", stdin=json.dumps(manifest("crash", crash_after_seconds="2")))
     assert here.run("destroy crash --yes").code == 0
-    ledger.at(here, "deploy -f -", stdin=json.dumps(manifest("bad", fail="ImageUnavailable")))
+    bad = manifest("bad", fail="ImageUnavailable")
+    bad["metadata"]["annotations"] = {compute.ANNOTATION_ROLLOUT: '{"waves": "each"}'}
+    ledger.at(here, "deploy -f -", stdin=json.dumps(bad))
+    here.wait(60)
+    ledger.at(here, "rollout status bad")
     ledger.at(here, "deploy big --image=a:1 --city=DFW --min 5")
 
 

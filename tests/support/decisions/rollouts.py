@@ -14,13 +14,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import Condition
+from datum_compute.api.conditions import Condition, wire_time
 from datum_compute.api.meta import ObjectMeta
 from datum_compute.decisions.instances.revisions import template_hash
 from datum_compute.decisions.placement import WantedDeployment
 from datum_compute.decisions.rollout.members import ExistingDeployment, RolloutStep
 from datum_compute.decisions.rollout.plan import RolloutPlan, decide_rollout
-from datum_compute.decisions.rollout.state import RolloutOutcome, RolloutState, find_state
+from datum_compute.decisions.rollout.state import (
+    RolloutAges,
+    RolloutOutcome,
+    RolloutState,
+    find_state,
+)
 from tests.support.decisions.builders import NOW
 
 CITIES = ("DFW", "IAD", "LHR")
@@ -69,6 +74,8 @@ class City:
     reachable: bool = True
     reason: str = ""
     """Why it is not ready."""
+    outages: int = 0
+    """How often it stopped being ready or reachable, which the times of conditions show."""
 
     @property
     def image(self) -> str:
@@ -78,12 +85,16 @@ class City:
     def state(self) -> RolloutState | None:
         return find_state(self.annotations)
 
-    def existing(self, city: str) -> ExistingDeployment:
+    def existing(self, city: str, *ages: timedelta) -> ExistingDeployment:
+        since = NOW + timedelta(seconds=self.outages)
         conditions = []
         if not self.reachable:
-            conditions.append(_condition("CellReachable", "False", "CellUnreachable"))
+            conditions.append(_condition("CellReachable", "False", "CellUnreachable", since))
         if self.ready < 1 or self.reason:
-            conditions.append(_condition("ReplicasReady", "False", self.reason or "Provisioning"))
+            reason = self.reason or "Provisioning"
+            conditions.append(_condition("ReplicasReady", "False", reason, since))
+        else:
+            conditions.append(_condition("ReplicasReady", "True", "AllReplicasReady", since))
         return ExistingDeployment(
             compute.WorkloadDeployment(
                 metadata=ObjectMeta(
@@ -106,6 +117,7 @@ class City:
                 ),
             ),
             self.template,
+            *ages,
         )
 
     def given(self, step: RolloutStep) -> City:
@@ -141,16 +153,31 @@ class City:
 
     def broken(self, reason: str = "InstanceCrashing") -> City:
         """The cell reports on the present spec that it cannot be done."""
-        return replace(self, observed=self.generation, updated=1, ready=0, reason=reason)
+        return replace(
+            self,
+            observed=self.generation,
+            updated=1,
+            ready=0,
+            reason=reason,
+            outages=self.outages + 1,
+        )
+
+    def away(self) -> City:
+        """The cell does not answer."""
+        return replace(self, reachable=False, outages=self.outages + 1)
 
     def wiped(self) -> City:
         """Somebody has removed the status."""
         return replace(self, observed=0, updated=0, ready=0, replicas=0)
 
 
-def _condition(type: str, status: str, reason: str) -> Condition:
+def _condition(type: str, status: str, reason: str, since: datetime) -> Condition:
     return Condition(
-        type=type, status=status, reason=reason, message=f"about {reason}", last_transition_time=NOW
+        type=type,
+        status=status,
+        reason=reason,
+        message=f"about {reason}",
+        last_transition_time=since,
     )
 
 
@@ -166,7 +193,13 @@ def recorded(
 ) -> dict[str, str]:
     """The annotations of a deployment."""
     state = RolloutState(
-        hash_of(image), generation, opened_at, ready_since, RolloutOutcome(outcome), cause
+        hash_of(image),
+        generation,
+        opened_at,
+        ready_since,
+        RolloutOutcome(outcome),
+        cause,
+        wire_time(NOW) if ready_since else "",
     )
     notes = {compute.ANNOTATION_ROLLOUT_STATE: state.to_annotation()}
     if good:
@@ -180,6 +213,11 @@ class World:
     template: Mapping[str, Any]
     cities: dict[str, City]
     now: datetime = NOW
+    """By the wall clock."""
+    time: float = 0.0
+    """By the monotonic clock, in seconds."""
+    ages: RolloutAges = field(default_factory=RolloutAges)
+    """What the controller's process remembers."""
     generation: int = 1
     annotations: dict[str, str] = field(default_factory=dict)
     conditions: tuple[Condition, ...] = ()
@@ -204,11 +242,15 @@ class World:
         )
 
     def plan(self, *, live: bool = True) -> RolloutPlan:
+        ages = self.see()
         return decide_rollout(
             workload=self.workload(),
             template=self.template,
             wanted=[WantedDeployment(name_of(city), "main", city) for city in self.named],
-            existing={name_of(city): each.existing(city) for city, each in self.cities.items()},
+            existing={
+                name_of(city): each.existing(city, *ages.get(city, ()))
+                for city, each in self.cities.items()
+            },
             now=self.now,
             live=live,
         )
@@ -226,6 +268,15 @@ class World:
                 self.cities[city] = made
             else:
                 self.cities[city] = present.given(step)
+        self.see()  # the event of each write
+
+    def see(self) -> dict[str, tuple[timedelta, timedelta]]:
+        notes = {city: each.annotations for city, each in self.cities.items()}
+        return self.ages.see("web", notes, self.time)
+
+    def restart(self) -> None:
+        """The controller's process ends, and another takes over."""
+        self.ages = RolloutAges()
 
     def reconcile(self) -> RolloutPlan:
         plan = self.plan()
@@ -244,7 +295,7 @@ class World:
             if self.cities == before:
                 if plan.look_again is None:
                     return plan
-                self.now = plan.look_again
+                self.pass_time(seconds=plan.look_again.total_seconds())
         raise AssertionError("the rollout does not settle")
 
     def deploy(self, image: str) -> None:
@@ -259,6 +310,7 @@ class World:
 
     def pass_time(self, **length: float) -> None:
         self.now += timedelta(**length)
+        self.time += timedelta(**length).total_seconds()
 
 
 WAVES = policy(waves=[["DFW"], ["IAD"], ["LHR"]])

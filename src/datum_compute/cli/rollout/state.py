@@ -230,9 +230,9 @@ def _row(
         updated=int(status.get("updatedReplicas") or 0) if reported and not waits else 0,
         ready=int(status.get("readyReplicas") or 0),
         reported=reported,
-        first=first and _generation(deployment) == 1,
+        first=first and not waits and _generation(deployment) == 1,
         blocking_reason=_blocking_reason(status.get("conditions") or (), reported=reported),
-        unreported=_count_unreported(deployment, instances, rolling),
+        unreported=0 if waits else _count_unreported(deployment, instances, rolling),
     )
 
 

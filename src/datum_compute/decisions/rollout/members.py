@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from datum_compute.api import conditions
@@ -19,6 +20,9 @@ class ExistingDeployment:
     deployment: compute.WorkloadDeployment
     template: Template
     """As it is stored, unknown fields included."""
+    open_for: timedelta = timedelta()
+    ready_for: timedelta = timedelta()
+    """For how long the times in its state are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,9 @@ class RolloutMember:
     state: RolloutState | None
     """The recorded one, where it is about this rollout; then the one to be recorded."""
     skipped: bool = False
+    open_for: timedelta = timedelta()
+    ready_for: timedelta = timedelta()
+    """For how long the state has had its times."""
     step: RolloutStep | None = None
 
     @property
@@ -76,6 +83,17 @@ class RolloutMember:
             self.present.deployment.status.conditions, compute.CONDITION_CELL_REACHABLE
         )
         return found is not None and found.status == conditions.FALSE
+
+    @property
+    def transition(self) -> str:
+        """When it last became ready and reachable, as reported: by different clocks."""
+        found = self.present.deployment.status.conditions if self.present else ()
+        types = (compute.CONDITION_REPLICAS_READY, compute.CONDITION_CELL_REACHABLE)
+        return " ".join(
+            conditions.wire_time(each.last_transition_time)
+            for each in sorted(found, key=lambda each: each.type)
+            if each.type in types
+        )
 
     @property
     def updated(self) -> int:

@@ -39,6 +39,7 @@ from datum_compute.decisions.rollout.members import (
     has_outcome,
     judged,
 )
+from datum_compute.decisions.rollout.observation import OVER, Observation
 from datum_compute.decisions.rollout.policy import (
     InvalidPolicy,
     OnFailure,
@@ -53,13 +54,6 @@ from datum_compute.decisions.rollout.state import (
     good_template_annotation,
 )
 
-GRACE = timedelta(seconds=30)
-"""How long a wave is open before a reason that waiting cannot help counts. A guess: a report of
-the template before may still be on its way."""
-
-LONGEST_CAUSE = 300
-"""Characters of a cause that are recorded."""
-
 ALL_WAVES = 1 << 30
 
 
@@ -71,8 +65,8 @@ class RolloutPlan:
     """Deployments that have, or are given, another template than the Workload's."""
     progressing: ConditionState | None = None
     """None without a policy."""
-    look_again: datetime | None = None
-    """When time alone may change the plan."""
+    look_again: timedelta | None = None
+    """How long until time alone may change the plan."""
     needs_live_read: bool = False
     """Whether it moves a template, or was made on a Workload that is older than its deployments:
     to be decided again on what the server has, since a stale cache must not open a wave."""
@@ -94,16 +88,7 @@ def decide_rollout(
     except InvalidPolicy as error:
         return _hold_all(template, wanted, existing, str(error))
     if policy is None:
-        return RolloutPlan(
-            {
-                each.name: RolloutStep(
-                    keep_restart(template, existing[each.name].template)
-                    if each.name in existing
-                    else template
-                )
-                for each in wanted
-            }
-        )
+        return RolloutPlan({each.name: RolloutStep(template) for each in wanted})
     rollout = _Rollout(policy, workload, template, wanted, existing, now)
     if rollout.is_ahead and not live:
         return replace(rollout.hold(), needs_live_read=True)
@@ -177,6 +162,7 @@ class _Rollout:
         """Whether a deployment has seen a newer Workload than this one."""
         self._drop_other_states(latest)
         self._waves = self._order()
+        self._observation = Observation(policy, self._waves, self._promoted, now)
 
     def _hash_of(self, template: Template) -> str:
         """Each template is hashed once: that costs more than the rest of the decision."""
@@ -199,7 +185,16 @@ class _Rollout:
         )
         recorded = find_state(present.deployment.metadata.annotations) if present else None
         return RolloutMember(
-            wanted.name, wanted.city, present, newest, current, recorded, recorded, skipped
+            wanted.name,
+            wanted.city,
+            present,
+            newest,
+            current,
+            recorded,
+            recorded,
+            skipped,
+            present.open_for if present else timedelta(),
+            present.ready_for if present else timedelta(),
         )
 
     def _drop_other_states(self, latest: int) -> None:
@@ -250,13 +245,11 @@ class _Rollout:
         if self._is_from_before:
             for member in self._members:
                 if member.present is not None:
-                    member.state = self._new_state(member, RolloutOutcome.DONE)
+                    member.state = self._new_state(RolloutOutcome.DONE)
                     member.step = self._step(member, member.newest, self._kept_good(member))
         recorded = {each.name: each.state for each in self._members}
-        for number, wave in enumerate(self._waves, 1):
-            self._observe(number, wave)
-        failures = self._failures
-        undone = self._undone_cause(recorded, failures)
+        self._observation.apply()
+        undone = self._undone_cause(recorded)
         if undone:
             return self._undo(undone)
         opened = True
@@ -280,90 +273,8 @@ class _Rollout:
             and all(compute.ANNOTATION_ROLLOUT_STATE not in each.notes for each in present)
         )
 
-    def _new_state(
-        self, member: RolloutMember, outcome: RolloutOutcome = RolloutOutcome.OPEN
-    ) -> RolloutState:
-        ready_since = self._now if member.ready else None
-        return RolloutState(self._hash, self._generation, self._now, ready_since, outcome)
-
-    # Observation.
-
-    def _observe(self, number: int, wave: Sequence[RolloutMember]) -> None:
-        waived = number < self._promoted
-        members = judged(wave)
-        for member in members:
-            if member.state is not None:
-                member.state = self._observed(member, member.state, waived=waived)
-        soaked_at = self._soaked_at(members, waived=waived)
-        may_recover = (
-            waived
-            or self._policy.on_failure is OnFailure.CONTINUE
-            or all(each.state for later in self._waves[number:] for each in judged(later))
-        )
-        for member in members:
-            state = member.state
-            done_at = None
-            if state is not None and state.outcome is RolloutOutcome.OPEN:
-                done_at = soaked_at
-            elif state is not None and state.outcome is RolloutOutcome.FAILED and may_recover:
-                done_at = self._recovered_at(state, waived=waived)
-            if state is not None and done_at is not None and done_at <= self._now:
-                member.state = replace(state, outcome=RolloutOutcome.DONE, cause="")
-
-    def _soaked_at(self, members: Sequence[RolloutMember], *, waived: bool) -> datetime | None:
-        """When the open deployments of a wave have all been ready for long enough."""
-        states = [each.state for each in members]
-        pending = [state for state in states if state and state.outcome is RolloutOutcome.OPEN]
-        since = [state.ready_since for state in pending if state.ready_since is not None]
-        if not since or len(since) < len(pending) or None in states:
-            return None
-        return max(since) + (timedelta() if waived else self._policy.soak)
-
-    def _recovered_at(self, state: RolloutState, *, waived: bool) -> datetime | None:
-        """When one that has failed has been ready for long enough."""
-        if state.ready_since is None:
-            return None
-        return state.ready_since + (timedelta() if waived else self._policy.soak)
-
-    def _observed(
-        self, member: RolloutMember, state: RolloutState, *, waived: bool
-    ) -> RolloutState:
-        if state.outcome not in (RolloutOutcome.OPEN, RolloutOutcome.FAILED):
-            return state
-        # A time in the future is of a clock that was wrong: it counts from now.
-        opened_at = min(state.opened_at, self._now)
-        if member.ready:
-            since = min(state.ready_since or self._now, self._now)
-            return replace(state, opened_at=opened_at, ready_since=since)
-        if state.ready_since is not None:
-            opened_at = self._now
-        state = replace(state, opened_at=opened_at, ready_since=None)
-        failed = (
-            state.outcome is RolloutOutcome.OPEN and not waived and self._deadline(member, state)
-        )
-        if not failed or failed > self._now:
-            return state
-        return replace(state, outcome=RolloutOutcome.FAILED, cause=self._cause(member))
-
-    def _deadline(self, member: RolloutMember, state: RolloutState) -> datetime:
-        """When an open deployment that is not ready has failed."""
-        blocked = member.blocked
-        is_terminal = member.current and blocked is not None and blocked[0].terminal
-        return state.opened_at + (
-            min(GRACE, self._policy.timeout) if is_terminal else self._policy.timeout
-        )
-
-    def _cause(self, member: RolloutMember) -> str:
-        blocked = member.blocked
-        limit = progress.duration(self._policy.timeout)
-        if blocked is None:
-            return f"{member.city}: not ready within {limit}"
-        reason, message = blocked
-        why = f"{message or reason.meaning} ({reason.name})"
-        late = "" if reason.terminal else f"not ready within {limit}: "
-        return f"{member.city}: {late}{why}"[:LONGEST_CAUSE]
-
-    # Decision.
+    def _new_state(self, outcome: RolloutOutcome = RolloutOutcome.OPEN) -> RolloutState:
+        return RolloutState(self._hash, self._generation, self._now, outcome=outcome)
 
     @property
     def _failures(self) -> list[RolloutMember]:
@@ -379,9 +290,7 @@ class _Rollout:
             and member.state.outcome is RolloutOutcome.FAILED
         ]
 
-    def _undone_cause(
-        self, recorded: Mapping[str, RolloutState | None], failures: Sequence[RolloutMember]
-    ) -> str:
+    def _undone_cause(self, recorded: Mapping[str, RolloutState | None]) -> str:
         """Why the rollout is to be undone, or is being undone already; empty where it is not."""
         for state in recorded.values():
             if state is not None and state.outcome is RolloutOutcome.UNDONE:
@@ -393,7 +302,7 @@ class _Rollout:
         if self._policy.on_failure is OnFailure.UNDO:
             # One that was added had no other template: its failure is no reason to take the newest
             # from the others, which may have completed long ago.
-            changed = [each for each in failures if find_good_template(each.notes)]
+            changed = [each for each in self._failures if find_good_template(each.notes)]
             return "; ".join(each.state.cause for each in changed if each.state)
         return ""
 
@@ -402,18 +311,15 @@ class _Rollout:
         older = self._older()
         for member in self._members:
             good = find_good_template(member.notes) or older
-            if good is None or (member.present is not None and member.state is None):
+            if good is None or not (member.present is None or self._was_given(member)):
                 self._give(member, opened=member.present is None)
                 continue
-            if (
-                self._paused
-                and member.present
-                and not has_outcome(member.state, RolloutOutcome.UNDONE)
-            ):
+            is_undone = has_outcome(member.state, RolloutOutcome.UNDONE)
+            if self._paused and member.present and not is_undone:
                 held = True
                 self._hold(member)
                 continue
-            state = member.state or self._new_state(member)
+            state = member.state or self._new_state()
             member.state = replace(
                 state, ready_since=None, outcome=RolloutOutcome.UNDONE, cause=cause
             )
@@ -424,6 +330,10 @@ class _Rollout:
             return self._plan(progress.undo_paused(self._hash, self._paused))
         return self._plan(progress.rolled_back(self._hash, cause, self._members))
 
+    def _was_given(self, member: RolloutMember) -> bool:
+        """Whether this rollout gave it the newest template: also where its state was lost."""
+        return member.state is not None or (member.current and member.recorded is None)
+
     def _give(self, member: RolloutMember, *, opened: bool) -> None:
         """The step of one deployment of a wave that may or may not open it."""
         if member.step is not None:
@@ -431,14 +341,15 @@ class _Rollout:
         if member.state is not None:
             member.step = self._step(member, member.newest, self._kept_good(member))
         elif opened:
-            member.state = self._new_state(member)
-            member.step = self._step(member, member.newest, self._good_template(member))
+            good = self._good_template(member)
+            member.state = self._new_state()
+            member.step = self._step(member, member.newest, good)
         elif member.present is not None:
             self._hold(member)
         else:
             older = self._older()
             if older is None:  # nothing that ran is at stake
-                member.state = self._new_state(member)
+                member.state = self._new_state()
                 member.step = self._step(member, member.newest, None)
             else:
                 member.step = RolloutStep(older)
@@ -450,7 +361,7 @@ class _Rollout:
                 continue
             has_newest = member.state is not None and member.current
             good = self._kept_good(member) if member.state else self._good_template(member)
-            state = member.state or self._new_state(member)
+            state = member.state or self._new_state()
             is_done = complete and member.ready
             outcome = RolloutOutcome.DONE if is_done else RolloutOutcome.SKIPPED
             member.state = replace(state, outcome=outcome, cause="")
@@ -474,22 +385,28 @@ class _Rollout:
         return member.notes.get(compute.ANNOTATION_LAST_GOOD_TEMPLATE)
 
     def _good_template(self, member: RolloutMember) -> str | None:
-        """The annotation of a deployment that is opened now: what it has, if that completed its
-        wave or is from before the policy; otherwise what is recorded."""
-        if member.present is None:
-            return None
-        before = member.recorded
-        kept = self._kept_good(member)
-        is_good = kept is None if before is None else before.outcome is RolloutOutcome.DONE
-        return good_template_annotation(member.present.template) if is_good else kept
+        """The annotation of a deployment that is opened now."""
+        return good_template_annotation(self._completed(member))
+
+    def _completed(self, member: RolloutMember) -> Template | None:
+        """The last template that completed its wave in a deployment: what it has, if that did or is
+        from before the policy; otherwise what is recorded."""
+        before, good = member.recorded, find_good_template(member.notes)
+        if member.present is None or member.state is not None:
+            return good
+        if before is None:
+            has_completed = good is None and not member.current
+        else:
+            is_about_it = before.hash == self._hash or not member.current
+            has_completed = is_about_it and before.outcome is RolloutOutcome.DONE
+        return member.present.template if has_completed else good
 
     def _older(self) -> Template | None:
-        """What deployments had before this rollout, for one that is created."""
+        """What deployments had before this rollout, for one that is created: rather what completed
+        somewhere than what did not."""
         present = [each for each in self._members if each.present is not None]
-        undone = [each for each in present if has_outcome(each.state, RolloutOutcome.UNDONE)]
-        found: list[Template | None] = [find_good_template(each.notes) for each in undone]
+        found = [self._completed(each) for each in present]
         found += [each.present.template for each in present if each.present and not each.current]
-        found += [find_good_template(each.notes) for each in present if each.state is not None]
         for template in found:
             if template is not None and self._hash_of(template) != self._hash:
                 return template
@@ -543,9 +460,9 @@ class _Rollout:
             return report.is_paused(wave)
         if not self._gate_holds and wave.number > 1 and all(not each.state for each in members):
             return report.waiting_for_gate(wave, self._generation)
-        soaked_at = self._soaked_at(members, waived=wave.number < self._promoted)
-        if soaked_at is not None and soaked_at > self._now:
-            return report.soaking(wave, soaked_at)
+        left = self._observation.soak_left(wave.number)
+        if left is not None and left > OVER:
+            return report.soaking(wave)
         return report.in_progress(wave, failed)
 
     def _plan(self, progressing: ConditionState | None) -> RolloutPlan:
@@ -559,29 +476,7 @@ class _Rollout:
                 and self._hash_of(steps[each.name].template) != self._hash_of(each.newest)
             )
         )
-        return RolloutPlan(steps, outdated, progressing, self._look_again())
-
-    def _look_again(self) -> datetime | None:
-        moments: list[datetime] = []
-        for number, wave in enumerate(self._waves, 1):
-            waived = number < self._promoted
-            members = judged(wave)
-            soaked_at = self._soaked_at(members, waived=waived)
-            moments += [soaked_at] if soaked_at is not None else []
-            for member in members:
-                state = member.state
-                if state is None:
-                    continue
-                if state.outcome is RolloutOutcome.FAILED:
-                    recovered_at = self._recovered_at(state, waived=waived)
-                    moments += [recovered_at] if recovered_at is not None else []
-                elif (
-                    state.outcome is RolloutOutcome.OPEN
-                    and state.ready_since is None
-                    and not waived
-                ):
-                    moments.append(self._deadline(member, state))
-        return min((each for each in moments if each > self._now), default=None)
+        return RolloutPlan(steps, outdated, progressing, self._observation.look_again())
 
 
 def _promoted(value: str) -> int:

@@ -38,8 +38,9 @@ class Report:
         text = f"{self._title(wave)}: {wave.cities}, {updated} of {desired} updated"
         return _true(compute.REASON_WAVE_IN_PROGRESS, self._with_skipped(_noted(text, failed)))
 
-    def soaking(self, wave: Wave, until: datetime) -> ConditionState:
-        since = wire_time(until - self.policy.soak)
+    def soaking(self, wave: Wave) -> ConditionState:
+        states = [each.state for each in judged(wave.members)]
+        since = wire_time(max(each.ready_since for each in states if each and each.ready_since))
         text = f"{wave.cities} healthy since {since}, must stay so for {duration(self.policy.soak)}"
         return _true(compute.REASON_SOAKING, f"{self._title(wave)}: {text}")
 
@@ -80,9 +81,12 @@ class Report:
 
 def rolled_back(hash: str, cause: str, members: Sequence[RolloutMember]) -> ConditionState:
     undone = [each for each in members if has_outcome(each.state, RolloutOutcome.UNDONE)]
-    text = f"template {hash} is not running: {cause}"
+    text = f"template {hash} was undone: {cause}"
     if undone:
         text = f"{text}; the last good template is back in {_cities(undone)}"
+    kept = [each for each in members if each.current and each not in undone]
+    if kept:
+        text = f"{text}; it stays in {_cities(kept)}, with no other to go back to"
     return _false(compute.REASON_ROLLED_BACK, text)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -36,11 +36,14 @@ class RolloutState:
     """The Workload's when this template was first seen."""
     opened_at: datetime
     """When the deployment got the template, or last stopped being ready: the timeout runs since
-    then."""
+    then. Times are for people; :class:`RolloutAges` measures."""
     ready_since: datetime | None = None
     outcome: RolloutOutcome = RolloutOutcome.OPEN
     cause: str = ""
     """Why it has failed or was undone."""
+    transition: str = ""
+    """When it became ready, as its cell has it. Never compared with a time of ours, only with what
+    the cell reports later: another value means that it was not ready in between."""
 
     def to_annotation(self) -> str:
         values = {
@@ -50,6 +53,7 @@ class RolloutState:
             "readySince": _text(self.ready_since) if self.ready_since else "",
             "outcome": self.outcome.value,
             **({"cause": self.cause} if self.cause else {}),
+            "transition": self.transition,
         }
         return json.dumps(values, separators=(",", ":"), ensure_ascii=False)
 
@@ -65,14 +69,61 @@ def find_state(annotations: Mapping[str, str]) -> RolloutState | None:
             ready_since=_time(values["readySince"]) if values["readySince"] else None,
             outcome=RolloutOutcome(values["outcome"]),
             cause=str(values.get("cause", "")),
+            transition=str(values.get("transition", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
 
 
+class RolloutAges:
+    """For how long one process has known the times in the states of deployments.
+
+    A wall clock may be set at any moment, and what happened while no process ran is unknown: so a
+    wait lasts until one process has seen it through, by a clock that is never set. What is lost
+    with the process makes waits longer, never shorter.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, dict[tuple[str, datetime], float]] = {}
+        """By uid of a workload: when each deployment was first seen with a time, in seconds."""
+
+    def see(
+        self, workload: str, deployments: Mapping[str, Mapping[str, str]], at: float
+    ) -> dict[str, tuple[timedelta, timedelta]]:
+        """For how long each deployment has been open, and ready; ``deployments`` are annotations
+        by uid, and ``at`` is the time of the monotonic clock."""
+        states = {uid: find_state(each) for uid, each in deployments.items()}
+        before = self._known.get(workload, {})
+        known = {
+            (uid, time): before.get((uid, time), at)
+            for uid, state in states.items()
+            if state is not None
+            for time in (state.opened_at, state.ready_since)
+            if time is not None
+        }
+
+        self._known[workload] = known
+        if not known:
+            self.forget(workload)
+
+        def age(uid: str, time: datetime | None) -> timedelta:
+            return timedelta(seconds=at - known.get((uid, time), at)) if time else timedelta()
+
+        return {
+            uid: (age(uid, state.opened_at), age(uid, state.ready_since))
+            for uid, state in states.items()
+            if state is not None
+        }
+
+    def forget(self, workload: str) -> None:
+        self._known.pop(workload, None)
+
+
 def find_good_template(annotations: Mapping[str, str]) -> dict[str, Any] | None:
-    """The last template that completed its wave in a deployment."""
-    return _read(annotations.get(compute.ANNOTATION_LAST_GOOD_TEMPLATE, "")) or None
+    """The last template that completed its wave in a deployment; None where it has none that can
+    be read."""
+    found = _read(annotations.get(compute.ANNOTATION_LAST_GOOD_TEMPLATE, ""))
+    return found if found and compute.read_template(found) is not None else None
 
 
 def good_template_annotation(template: Mapping[str, Any] | None) -> str | None:

@@ -9,7 +9,10 @@ import asyncio
 
 import pytest
 
-from tests.support.cli.rollout_plane import rollout_plane
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.errors import Exit
+from datum_compute.client.protocol import merge
+from tests.support.cli.rollout_plane import NAME, NAMESPACE, rollout_plane
 
 
 async def test_lesson_25_a_rollout_without_desired_replicas_is_not_done() -> None:
@@ -48,3 +51,26 @@ async def test_lesson_25_a_rollout_with_an_old_replica_is_not_done() -> None:
         seconds, _ = await asyncio.gather(on.watch(), cell())
 
         assert seconds == pytest.approx(7, abs=0.5)
+
+
+@pytest.mark.parametrize("reason", ["WaveFailed", "RolledBack", "InvalidRolloutPolicy"])
+async def test_a_rollout_over_cities_that_stopped_fails_the_wait(reason: str) -> None:
+    async with rollout_plane() as on:
+        await on.create()
+        notes = {"metadata": {"annotations": {compute.ANNOTATION_ROLLOUT: '{"waves": "each"}'}}}
+        await on.client.patch(compute.WORKLOADS, NAME, merge(notes), NAMESPACE)
+        await on.done(await on.deploy())
+        condition = {
+            "type": "Progressing",
+            "status": "False",
+            "reason": reason,
+            "message": "DFW: it crashes",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        await on.observe(conditions=[condition])
+
+        failed = await on.failure()
+
+        assert (failed.exit_code, failed.code) == (Exit.ROLLOUT_FAILED, reason)
+        assert failed.message.startswith('rollout of "web" failed: ')
+        assert failed.message.endswith(": DFW: it crashes")

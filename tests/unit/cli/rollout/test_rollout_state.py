@@ -67,6 +67,53 @@ def test_done_needs_the_workload_to_be_observed() -> None:
     assert not decide_rollout(behind, [wire_deployment("DFW", **FULL)]).done
 
 
+WAVES = '{"waves": [["DFW"], ["*"]]}'
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason", "done"),
+    [
+        (WAVES, "Complete", True),
+        (WAVES, "Soaking", False),
+        (WAVES, "RolledBack", False),
+        (WAVES, "", False),
+        ("{}", "", True),
+    ],
+)
+def test_done_needs_a_complete_rollout_where_a_policy_is_set(
+    policy: str, reason: str, done: bool
+) -> None:
+    workload = wire_workload("DFW")
+    workload["metadata"]["annotations"] = {compute.ANNOTATION_ROLLOUT: policy}
+    if reason:
+        workload["status"]["conditions"] = [{"type": "Progressing", "reason": reason}]
+
+    assert decide_rollout(workload, [wire_deployment("DFW", **FULL)]).done == done
+
+
+@pytest.mark.parametrize("policy", [WAVES, None])
+def test_a_city_whose_wave_is_not_open_has_no_updated_instance(policy: str | None) -> None:
+    def template(image: str, **annotations: str) -> dict[str, Any]:
+        container = {"name": "app", "image": image}
+        spec = {"runtime": {"sandbox": {"containers": [container]}}}
+        return {"metadata": {"annotations": annotations}, "spec": spec}
+
+    workload = wire_workload("DFW", "IAD", "LHR")
+    workload["metadata"]["annotations"] = {compute.ANNOTATION_ROLLOUT: policy} if policy else {}
+    workload["spec"]["template"] = template("v2")
+    deployments = [wire_deployment(city, **FULL) for city in ("DFW", "IAD", "LHR")]
+    deployments[0]["spec"]["template"] = template(
+        "v2", **{compute.ANNOTATION_RESTARTED_AT: "2026-03-04T05:06:07Z"}
+    )
+    deployments[1]["spec"]["template"] = template("v2", **{compute.ANNOTATION_DATA_HASH: "a1"})
+    deployments[2]["spec"]["template"] = template("v1")
+
+    rollout = decide_rollout(workload, deployments)
+
+    assert [row.updated for row in rollout.rows] == ([2, 2, 0] if policy else [2, 2, 2])
+    assert [row.old for row in rollout.rows] == ([0, 0, 2] if policy else [0, 0, 0])
+
+
 def test_a_report_on_an_older_spec_is_not_done() -> None:
     late = wire_deployment("DFW", generation=2, observed=1, minimum=3, **FULL)
 

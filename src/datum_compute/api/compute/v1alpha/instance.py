@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -39,6 +40,7 @@ __all__ = [
     "NetworkReference",
     "SchedulingGate",
     "default_status",
+    "read_template",
 ]
 
 INSTANCES = Resource(constants.GROUP, constants.VERSION, "instances", "Instance")
@@ -152,6 +154,14 @@ class InstanceTemplate(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     spec: Annotated[InstanceSpec, described("What each Instance is.", required=True)] = (
         InstanceSpec()
     )
+
+
+def read_template(values: Mapping[str, Any]) -> InstanceTemplate | None:
+    """A template given as JSON values; None where it cannot be read."""
+    try:
+        return msgspec.convert(values, InstanceTemplate)
+    except msgspec.ValidationError:
+        return None
 
 
 class InterfaceAssignments(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
-
-import msgspec
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
@@ -25,6 +23,7 @@ from datum_compute.decisions.references import (
     with_data_hash,
     without_data_hash,
 )
+from datum_compute.decisions.restarts import keep_restart
 from datum_compute.decisions.rollout.members import ExistingDeployment, RolloutStep
 from datum_compute.decisions.rollout.plan import RolloutPlan
 from datum_compute.runtime.cache.quarantine import readable, views
@@ -66,12 +65,15 @@ def candidates_of(project: Cluster, workload: Object) -> list[Object]:
     return found
 
 
-def existing_in(found: Iterable[Object]) -> dict[str, ExistingDeployment]:
+def existing_in(
+    found: Iterable[Object], ages: Mapping[str, tuple[timedelta, timedelta]]
+) -> dict[str, ExistingDeployment]:
     """Deployments for the decision on a rollout, by name."""
     return {
         each.name: ExistingDeployment(
             each.view(compute.WorkloadDeployment),
             without_data_hash(patch.values(each.spec).get("template") or {}),
+            *ages.get(each.metadata.uid, ()),
         )
         for each in readable(found, compute.WorkloadDeployment)
     }
@@ -104,14 +106,18 @@ async def ensure_deployments(
     for wanted in plan.wanted:
         existing = found.get(wanted.name)
         step = rollout.steps[wanted.name]
-        data = _data_roll(step.template, existing, now)
+        template = step.template
+        if existing is not None:
+            # Also where it cannot be read, and no decision knows its template.
+            template = keep_restart(template, patch.values(existing.spec).get("template"))
+        data = _data_roll(template, existing, now)
         waits += [data.delay] if data.delay is not None else []
         body = build_deployment_spec(
             workload_name=workload.name,
             workload_uid=workload.metadata.uid,
             workload_spec=spec,
             wanted=wanted,
-            template=with_data_hash(step.template, data.hash),
+            template=with_data_hash(template, data.hash),
         )
         if existing is None:
             await _create(project, workload, wanted, body, step)
@@ -186,7 +192,8 @@ def _data_roll(template: Mapping[str, Any], existing: Object | None, now: dateti
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     if existing is None or annotations.get(compute.ANNOTATION_ROLL_ON_CONFIG_CHANGE) != "true":
         return DataRoll("")
-    references = references_of(msgspec.convert(template, compute.InstanceTemplate).spec)
+    typed = compute.read_template(template) or compute.InstanceTemplate()
+    references = references_of(typed.spec)
     delivered = parse_hashes(existing.metadata.annotations.get(compute.ANNOTATION_DELIVERED_DATA))
     for deployment in views((existing,), compute.WorkloadDeployment):
         carried = deployment.spec.template.metadata.annotations

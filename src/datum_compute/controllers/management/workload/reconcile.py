@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -12,6 +13,7 @@ from datum_compute.controllers.management.workload import deployments
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
 from datum_compute.decisions.placement import PlacementPlan, decide_placement
 from datum_compute.decisions.rollout.plan import RolloutPlan, decide_rollout
+from datum_compute.decisions.rollout.state import RolloutAges
 from datum_compute.decisions.rollup.workload import decide_workload_status
 from datum_compute.env import Environment
 from datum_compute.runtime.cache.quarantine import views
@@ -30,6 +32,7 @@ class WorkloadReconciler:
         self._env = env
         self._copies = SpecCopies()
         self._reports = RateLimiter()
+        self._ages = RolloutAges()
 
     async def reconcile(self, project: Cluster, workload: Object) -> Result:
         if workload.metadata.deleting:
@@ -70,7 +73,7 @@ class WorkloadReconciler:
         result = await self._report(project, workload, plan, missing, rollout, written)
         delays.append(result.delay)
         if rollout.look_again is not None:
-            delays.append(max(0.0, (rollout.look_again - self._env.now()).total_seconds()))
+            delays.append(rollout.look_again.total_seconds())
         return Result(min((each for each in delays if each is not None), default=None))
 
     def _rollout(
@@ -82,11 +85,17 @@ class WorkloadReconciler:
         live: bool = False,
     ) -> RolloutPlan:
         names = {each.name for each in plan.wanted}
+        existing = [each for each in found.values() if each.name in names]
+        ages = self._ages.see(
+            workload.metadata.uid,
+            {each.metadata.uid: each.metadata.annotations for each in existing},
+            asyncio.get_running_loop().time(),
+        )
         return decide_rollout(
             workload=workload.view(compute.Workload),
             template=patch.values(workload.spec).get("template") or {},
             wanted=plan.wanted,
-            existing=deployments.existing_in(each for each in found.values() if each.name in names),
+            existing=deployments.existing_in(existing, ages),
             now=self._env.now(),
             live=live,
         )
@@ -135,6 +144,7 @@ class WorkloadReconciler:
             return await self._report(project, workload, _plan(project, workload, found), [])
         if await _has_live_deployments(project, workload):
             return after(1.0)
+        self._ages.forget(workload.metadata.uid)
         self._env.fault("workload.before-release")
         await patch.release_finalizer(
             project.client, compute.WORKLOADS, workload, compute.FINALIZER_WORKLOAD

@@ -54,6 +54,11 @@ def test_completion_lists_names_from_the_platform() -> None:
         )
         assert "status" in actions
         assert names == ["api", "web"]
+        assert complete(here, "rollout", "skip", "api", "")[0] == ["DFW", "LHR"]
+        assert complete(here, "deploy", "api", "--waves=")[0] == [
+            f"--waves={each}" for each in ("each", "none", "DFW", "LHR")
+        ]
+        assert complete(here, "deploy", "api", "--on-failure", "u")[0] == ["undo"]
         assert complete(here, "scale", "api", "")[0] == []
         assert _answer(here, "status", "a") == ["api\tAvailable", ":4"]
 

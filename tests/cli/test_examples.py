@@ -68,7 +68,7 @@ def runs(here: CliSession, example: str) -> str:
 def test_every_example_runs() -> None:
     with cli_session("DFW", "IAD", "LHR") as here:
         here.logs = {f"hello-default-{city}-0/log": "" for city in ("dfw", "iad", "lhr")}
-        deploy = "deploy hello --image=a:1 --city=DFW,IAD,LHR"
+        deploy = "deploy hello --image=a:1 --city=DFW,IAD,LHR --waves=each"
         assert here.run(deploy).code == 0
         for cell in ("dfw", "iad", "lhr"):
             here.platform.providers.set_provider(cell, ScriptedCommands())
@@ -76,7 +76,12 @@ def test_every_example_runs() -> None:
         for example in EXAMPLES:
             if words(example)[0] in NEED_A_PROCESS:
                 continue
+            aborts = words(example)[:2] == ["rollout", "abort"]
+            if aborts:
+                assert here.run("deploy hello --image=a:9 --no-wait").code == 0
             failed.append(runs(here, example))
+            if aborts:
+                assert here.run("rollout undo hello --yes").code == 0
             if words(example)[0] == "destroy":
                 assert here.run(deploy).code == 0
 

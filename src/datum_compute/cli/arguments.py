@@ -25,7 +25,22 @@ DEFAULT_ACTIONS = {
     "context": ("list", frozenset({"list", "show", "add", "use", "remove"})),
     "config": ("list", frozenset({"list", "set", "show", "unset"})),
     "secrets": ("list", frozenset({"list", "set", "unset"})),
-    "rollout": ("status", frozenset({"status", "history", "undo", "restart"})),
+    "rollout": (
+        "status",
+        frozenset(
+            {
+                "status",
+                "history",
+                "undo",
+                "restart",
+                "pause",
+                "resume",
+                "promote",
+                "abort",
+                "skip",
+            }
+        ),
+    ),
 }
 """Command -> its default action and all its actions."""
 
@@ -297,8 +312,13 @@ def parse_duration(text: str) -> float:
     return float(hours * 3600 + minutes * 60 + rest)
 
 
-def add_write_flags(parser: argparse.ArgumentParser) -> None:
+def add_confirmation_flag(parser: argparse.ArgumentParser) -> None:
+    """Every command that writes accepts it, whether or not it asks."""
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+
+
+def add_write_flags(parser: argparse.ArgumentParser) -> None:
+    add_confirmation_flag(parser)
     add_wait_flags(parser)
 
 
@@ -312,6 +332,7 @@ def add_rollout_flags(parser: argparse.ArgumentParser) -> None:
         help="how long all instances must stay ready after the rollout; 0s does not watch "
         f"(default {DEFAULT_WINDOW})",
     )
+    parser.set_defaults(timeout=None)  # as long as its waves may take
 
 
 def add_wait_flags(parser: argparse.ArgumentParser) -> None:
@@ -326,5 +347,6 @@ def add_wait_flags(parser: argparse.ArgumentParser) -> None:
         type=parse_duration,
         default=parse_duration(DEFAULT_TIMEOUT),
         metavar="DURATION",
-        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {DEFAULT_TIMEOUT})",
+        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {DEFAULT_TIMEOUT}; for a rollout in"
+        " waves as long as they may take)",
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT
+from datum_compute.api.compute.constants import (
+    ANNOTATION_RESTARTED_AT,
+    ANNOTATION_ROLLOUT,
+    LABEL_WORKLOAD_UID,
+)
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found
 from datum_compute.cli.explain import states
@@ -18,6 +22,8 @@ from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
+from datum_compute.decisions.instances.revisions import template_hash
+from datum_compute.decisions.references import without_data_hash
 
 Json = Mapping[str, Any]
 Workload = dict[str, Any]
@@ -145,17 +151,42 @@ def deployments(workload: Json) -> list[tuple[tuple[str, str], str, int]]:
     ]
 
 
-def interruption_lines(planned: Json, live: Json) -> list[str]:
-    """What a new template does to running instances that stay."""
-    kept = {key for key, _, _ in deployments(planned)}
+async def read_updated(client: ApiClient, planned: Json, live: Json) -> set[tuple[str, str]]:
+    """The placements and cities that run the planned template already. Only a rollout in waves
+    leaves such behind."""
+    if not (live["metadata"].get("annotations") or {}).get(ANNOTATION_ROLLOUT):
+        return set()
+    selector = f"{LABEL_WORKLOAD_UID}={live['metadata']['uid']}"
+    page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
+    newest = template_hash(planned["spec"]["template"])
+    specs = [to_dict(each)["spec"] for each in page.items]
+    return {
+        (str(each["placementName"]), str(each["cityCode"]).upper())
+        for each in specs
+        if template_hash(without_data_hash(each["template"])) == newest
+    }
+
+
+def interruption_lines(
+    planned: Json,
+    live: Json,
+    waves: Sequence[str] = (),
+    updated: Collection[tuple[str, str]] = (),
+) -> list[str]:
+    """What a new template does to running instances that stay; ``waves`` says in which order.
+    Those in ``updated`` have it already."""
+    kept = {key for key, _, _ in deployments(planned)} - set(updated)
+    present = sum(number for _, _, number in deployments(live))
     staying = [(city, number) for key, city, number in deployments(live) if key in kept]
     total = sum(number for _, number in staying)
     if not total:
         return []
     which = {1: "The only instance", 2: "Both instances"}.get(total, f"All {total} instances")
+    if total < present:
+        which = f"{total} of {present} instances"
     manner = " one by one" if any(number > 1 for _, number in staying) else ""
     where = " in each city" if manner and len(staying) > 1 else ""
-    lines = [f"{which} will be replaced{manner}{where}."]
+    lines = [f"{which} will be replaced{manner}{where}{', in waves:' if waves else '.'}", *waves]
     alone = sorted({city for city, number in staying if number == 1})
     if alone:
         lines.append(

@@ -425,6 +425,7 @@ def on_a_platform(ledger: ErrorTranscript, here: CliSession) -> None:
     _refusals(ledger, here)
     _histories(ledger, here)
     _others(ledger, here)
+    _waves(ledger, here)
     _waits(ledger, here)
 
 
@@ -457,6 +458,10 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
         "--mount=config/settings:etc",
         "--mount=config/settings-",
         "--pull-secret=No",
+        "--waves=DFW,",
+        "--waves=DFW,LHR+DFW",
+        "--soak=soon",
+        "--waves=none --gate=SmokeTestsPassed",
         "--city=DFW",
     ):
         ledger.at(here, f"deploy api {flags}")
@@ -636,6 +641,19 @@ def _others(ledger: ErrorTranscript, here: CliSession) -> None:
     here.broken_after = 4
     ledger.at(here, "workloads --watch")
     here.broken_after = None
+
+
+def _waves(ledger: ErrorTranscript, here: CliSession) -> None:
+    ledger.at(here, "rollout pause api")
+    assert here.run("deploy waved --image=a:1 --city=DFW,LHR --waves=each --soak=1m").code == 0
+    ledger.at(here, "rollout abort waved")
+    assert here.run("deploy waved --image=a:2 --no-wait").code == 0
+    ledger.at(here, "rollout skip waved LAX")
+    here.wait(10)
+    assert here.run("rollout abort waved").code == 0
+    here.wait(10)
+    ledger.at(here, "rollout promote waved")
+    ledger.at(here, "rollout status waved")
 
 
 def _waits(ledger: ErrorTranscript, here: CliSession) -> None:

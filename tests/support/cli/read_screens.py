@@ -462,7 +462,7 @@ def what_is_refused(here: CliSession) -> Iterator[str]:
         "workloads --health fine",
         "workloads describe",
         "rollout",
-        "rollout pause api",
+        "rollout cancel api",
         "logs --tail few",
         "logs --since soon",
         "completion tcsh",

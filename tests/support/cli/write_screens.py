@@ -173,6 +173,44 @@ def scaling(here: CliSession) -> Iterator[str]:
     )
 
 
+def waves(here: CliSession) -> Iterator[str]:
+    """A rollout in waves, and the commands that steer it."""
+    here.wait_until(10)
+    yield from run_commands(
+        here,
+        "deploy api --image=a/api:1 --city=DFW,LHR --min=2 --waves=DFW,LHR --soak=60s"
+        " --on-failure=undo",
+        "deploy api --image=a/api:2 --no-wait",
+    )
+    here.wait(30)
+    looks = ("rollout status api --no-wait", "status api", "why api", "workloads")
+    yield from run_commands(here, *looks, "rollout history api")
+    yield from run_commands(here, "rollout pause api", "rollout pause api", *looks)
+    yield from in_every_format(here, "rollout status api --no-wait")
+    yield from run_commands(here, "rollout resume api", "rollout resume api -o json")
+    yield from run_commands(here, "rollout promote api", "rollout status api")
+    yield from run_commands(
+        here,
+        "rollout promote api",
+        "rollout abort api",
+        "rollout skip api LHR",
+        "rollout history api",
+    )
+    yield from run_commands(here, "deploy api --image=a/api:3 --gate=SmokeTestsPassed --no-wait")
+    here.wait(100)
+    yield from run_commands(here, *looks, "rollout abort api", "rollout abort api -o json")
+    here.wait(10)
+    yield from run_commands(here, "rollout status api", *looks, "rollout history api -o json")
+    yield from run_commands(
+        here,
+        "rollout promote api",
+        "rollout skip api LHR",
+        "rollout undo api --yes",
+        "deploy api --waves=none",
+        "rollout pause api",
+    )
+
+
 def destroying(here: CliSession) -> Iterator[str]:
     here.wait_until(10)
     yield from run_commands(here, DEPLOY)
@@ -291,6 +329,7 @@ SCENES: dict[str, WriteScene] = {
     "access": WriteScene(access, settings=(("activation_seconds", 120.0),)),
     "deploying": WriteScene(deploying, grant=(("instances", 3),)),
     "scaling": WriteScene(scaling, grant=(("instances", 2),)),
+    "waves": WriteScene(waves),
     "destroying": WriteScene(destroying),
     "replacing": WriteScene(replacing),
 }

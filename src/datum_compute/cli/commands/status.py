@@ -64,8 +64,12 @@ def build_screen(
         "stale": report.stale,
         "created": workload["metadata"]["creationTimestamp"],
         "placements": [each.view() for each in found],
-        "object": workload,
     }
+    stage = states.rollout_stage(workload)
+    if stage:
+        message = states.clean_message(str(stage.get("message", "")))
+        view["rollout"] = {"stage": stage.get("reason"), "message": message}
+    view["object"] = workload
     return Screen(view, [f"workload/{name}"], _lines(context, workload, view, found, revision))
 
 
@@ -94,6 +98,11 @@ def _lines(
                 "image", f"Image      {image.ljust(width)}   {revision_text}", view["image"]
             ),
             ScreenLine("health", f"Health     {view['healthDetail']}"),
+            *(
+                [ScreenLine("rollout", f"Rollout    {view['rollout']['message']}")]
+                if "rollout" in view
+                else []
+            ),
             ScreenLine("blank", ""),
             ScreenLine("header", rows.pop(0)),
         ]

@@ -15,6 +15,7 @@ from datum_compute.api.compute.reasons import (
     CONDITION_REFERENCED_DATA_READY,
     REASON_CELL_UNREACHABLE,
     Actor,
+    lookup,
 )
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
@@ -29,12 +30,13 @@ from datum_compute.cli.render.output import (
     seconds_since,
     table,
 )
-from datum_compute.cli.rollout.state import BlockingReason, Row, decide_rollout
+from datum_compute.cli.rollout.state import BlockingReason, Phase, Row, decide_rollout
 
 Json = Mapping[str, Any]
 
 NEW_ONES_WAIT = "running instances keep what they have, and new ones wait"
 HEADER = ("PLACEMENT", "CITY", "READY", "UP-TO-DATE", "DESIRED", "TYPE")
+_WAVE_NOTES = (Phase.WAITING, Phase.SOAKING, Phase.UNDONE, Phase.SKIPPED)
 
 
 class PlacementHealth(NamedTuple):
@@ -88,6 +90,9 @@ class PlacementHealth(NamedTuple):
             return "being removed"
         if self.stale:
             return states.report_age(self.seconds or 0)
+        if self.row.wave is not None and (phase := self.row.wave.phase) in _WAVE_NOTES:
+            text = "" if phase is Phase.UNDONE else self.row.wave.text(None)
+            return f"{phase.lower()}: {text}" if text else phase.lower()
         if self.lacks_data and self.explanation is not None:
             return self.explanation.summary
         if self.blocking_reason is not None:
@@ -200,6 +205,10 @@ def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> Workloa
         return WorkloadReport(
             health, f"Available — {'; '.join(stay_lines(found))}", f"replacing {cities}"
         )
+    stage = states.rollout_stage(workload)
+    if serves and blocked is None and lookup(stage.get("reason", "")).needs_action:
+        outcome = f"rollout {explain(stage['reason']).summary}"
+        return WorkloadReport(health, f"Available — {outcome}", outcome)
     lacking = next((each for each in found if each.lacks_data), None)
     if serves and blocked is None and lacking is not None:
         where = f"{lacking.note} in {lacking.row.city}"

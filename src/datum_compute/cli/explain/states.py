@@ -19,6 +19,7 @@ from datum_compute.api.compute.reasons import (
     CONDITION_REFERENCED_DATA_READY,
     GATE_QUOTA,
     PROVIDER_FAILURES,
+    REASON_COMPLETE,
     REASON_INSTANCE_CRASHING,
     REASON_PENDING_PROGRAMMING,
     REASON_PROGRAMMING_IN_PROGRESS,
@@ -309,6 +310,12 @@ def health(workload: Json) -> WorkloadHealth:
         return WorkloadHealth.UNAVAILABLE
     complete = status.get("readyReplicas", 0) >= desired(workload)
     return WorkloadHealth.AVAILABLE if complete else WorkloadHealth.DEGRADED
+
+
+def rollout_stage(workload: Json) -> Json:
+    """The condition about a rollout in waves; empty when it is complete, and without a policy."""
+    found = condition(workload, constants.CONDITION_PROGRESSING)
+    return {} if found.get("reason") == REASON_COMPLETE else found
 
 
 def instance_count(workload: Json) -> int:

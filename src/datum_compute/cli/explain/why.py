@@ -129,8 +129,11 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
         return _answer(context, links, cause, workload, name, [("Workload", name)])
     links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
     cause = _cause_of(worst)
+    stage = states.rollout_stage(workload)
+    if stage and worst.blocking_reason is None and not worst.row.removing:
+        cause = RootCause.of(stage, now)
     instance = None
-    if worst.row.deployment and not worst.stale:
+    if worst.row.deployment and not worst.stale and not worst.row.waits_for_wave:
         instance = _unready_instance(context, worst.row.deployment)
     if instance is not None:
         links.append(_instance_link(instance))

@@ -79,9 +79,31 @@ def diff_metadata(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Sp
         after = wanted["metadata"].get(kind) or {}
         for key in dict.fromkeys([*before, *after]):
             old, new = before.get(key, NO_VALUE), after.get(key, NO_VALUE)
-            if old != new:
-                found.append(SpecChange(f"{word} {key}", old, new, f"metadata.{kind}.{key}"))
+            if old == new:
+                continue
+            label = f"{word} {key}"
+            if key == constants.ANNOTATION_ROLLOUT:
+                label = "waves"
+                old, new = (describe_policy(each) or each for each in (old, new))
+            found.append(SpecChange(label, old, new, f"metadata.{kind}.{key}"))
     return found
+
+
+def describe_policy(annotation: str) -> str:
+    """``DFW, then IAD + LHR; soak 60s``: a rollout policy; empty where it cannot be read."""
+    try:
+        policy = json.loads(annotation)
+        waves = policy.pop("waves", None)
+        if isinstance(waves, list):
+            waves = ", then ".join(" + ".join(cities) for cities in waves)
+        elif waves == "each":
+            waves = "one city after the other"
+        parts = [waves or "all at once"]
+        after = policy.pop("onFailure", "")
+        parts += [f"{key} {value}" for key, value in policy.items()]
+        return "; ".join([*parts, *([f"on failure {after.lower()}"] if after else [])])
+    except (ValueError, TypeError, AttributeError):
+        return ""
 
 
 def normalize_spec(spec: Mapping[str, Any]) -> dict[str, Any]:

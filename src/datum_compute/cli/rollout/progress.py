@@ -36,8 +36,8 @@ class Progress:
         self._started: float | None = None
         self._watched_until: float | None = None
         self._printed: dict[tuple[str, str, str], tuple[str, ...]] = {}
-        self._with_old: bool | None = None
-        """Whether the printed lines have the column; None before the first."""
+        self._columns: tuple[bool, bool] | None = None
+        """Whether the printed lines have the columns OLD and WAVE; None before the first."""
         self._widths: list[int] = []
 
     @asynccontextmanager
@@ -80,15 +80,18 @@ class Progress:
         return f"healthy, watching for {duration(seconds)}" if seconds > 0 else ""
 
     def _print_changed(self, current: Sequence[RowProgress]) -> None:
-        with_old = bool(self._with_old) or any(each.has_old for each in current)
+        with_old = any(each.has_old for each in current)
+        with_wave = any(each.has_wave for each in current)
+        if self._columns is not None:  # a column that was there stays
+            with_old, with_wave = with_old or self._columns[0], with_wave or self._columns[1]
         for each in current:
             cells = each.cells(with_old=each.has_old)
             if self._printed.get(each.key) == cells:
                 continue
-            if self._with_old is not with_old:
-                self._begin(current, with_old)
+            if self._columns != (with_old, with_wave):
+                self._begin(current, with_old, with_wave)
             self._printed[each.key] = cells
-            self._line(each.cells(with_old=with_old))
+            self._line(each.cells(with_old=with_old, with_wave=with_wave))
 
     async def _tick(self) -> None:
         while True:
@@ -105,6 +108,7 @@ class Progress:
             headers=self._headers,
             colours=self._colours,
             width=width and width - len(self._indent),
+            now=self._context.env.now(),
         )
         lines = [self._indent + line for line in text.split("\n")]
         if self._started is not None:
@@ -112,16 +116,17 @@ class Progress:
             lines.append(f"{self._indent}{self._left() or duration(passed)}")
         self._display.draw("\n".join(lines))
 
-    def _begin(self, current: Sequence[RowProgress], with_old: bool) -> None:
+    def _begin(self, current: Sequence[RowProgress], with_old: bool, with_wave: bool) -> None:
         """Print the header, with columns wide enough for all later values."""
-        titles = header(with_old=with_old)
-        self._with_old = with_old
+        titles = header(with_old=with_old, with_wave=with_wave)
+        self._columns = with_old, with_wave
         self._widths = [len(title) for title in titles]
         for each in current:
             row = each.row
             count = f"{row.target}/{row.target}"
             old = [str(row.replicas)] if with_old else []
-            most = (row.placement, row.city, count, count, *old, "")
+            wave = [""] if with_wave else []
+            most = (*wave, row.placement, row.city, count, count, *old, "")
             self._widths = [max(w, len(c)) for w, c in zip(self._widths, most, strict=True)]
         if self._headers:
             self._line(titles)

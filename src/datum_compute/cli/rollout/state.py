@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.api.compute import constants, reasons
 from datum_compute.api.compute.instance_names import deployment_of
+
+if TYPE_CHECKING:
+    from datum_compute.cli.rollout.waves import RowWave, Waves
 
 BLOCKED_AFTER_SECONDS = 30.0
 """A row that has not changed for this long counts as blocked."""
@@ -23,6 +26,12 @@ class Phase(StrEnum):
     UPDATING = "Updating"
     BLOCKED = "Blocked"
     DONE = "Done"
+    # Of a rollout in waves.
+    WAITING = "Waiting"
+    SOAKING = "Soaking"
+    FAILED = "Failed"
+    UNDONE = "Undone"
+    SKIPPED = "Skipped"
 
 
 class BlockingReason(NamedTuple):
@@ -63,11 +72,23 @@ class Row(NamedTuple):
     blocking_reason: BlockingReason | None = None
     unreported: int = 0
     """How many Instances of the current template have not reported it."""
+    wave: RowWave | None = None
+    """Its part in a rollout in waves; None where all cities roll at once."""
 
     @property
     def old(self) -> int:
         newest = max(self.updated, self.target) if self.first else self.updated
         return max(0, self.replicas - newest - self.unreported)
+
+    @property
+    def waits_for_wave(self) -> bool:
+        """Whether it has an older template for now."""
+        return self.wave is not None and self.wave.phase in (Phase.WAITING, Phase.UNDONE)
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the rollout does not wait for it."""
+        return self.wave is not None and self.wave.phase is Phase.SKIPPED
 
     @property
     def done(self) -> bool:
@@ -78,6 +99,12 @@ class Row(NamedTuple):
 
     def phase(self, *, stalled: bool = False) -> Phase:
         """``stalled``: nothing has changed for :data:`BLOCKED_AFTER_SECONDS`."""
+        if (
+            self.wave is not None
+            and self.wave.phase not in (None, Phase.DONE)
+            and not self.removing
+        ):
+            return self.wave.phase
         if self.done:
             return Phase.DONE
         blocking = self.blocking_reason
@@ -94,14 +121,21 @@ class Rollout(NamedTuple):
     observed: bool
     """Whether the workload's controller has written all deployments of the newest spec."""
 
-    progress: str = ""
-    """The reason of the workload's condition ``Progressing``; empty without a rollout policy."""
-    progress_message: str = ""
+    stage: BlockingReason | None = None
+    """What a rollout in waves is at, by the workload's condition ``Progressing``; None when it is
+    complete, and without a policy."""
+    waves: Waves | None = None
+    """None without a policy that can be read."""
 
     @property
     def done(self) -> bool:
-        complete = self.progress in ("", reasons.REASON_COMPLETE)
-        return self.observed and complete and all(row.done for row in self.rows)
+        complete = self.observed and self.stage is None
+        return complete and all(row.done or row.skipped for row in self.rows)
+
+    @property
+    def outlives_failure(self) -> bool:
+        """Whether the rollout goes on, or back, when a city fails."""
+        return self.waves is not None and self.waves.outlives_failure
 
     @property
     def needs_instances(self) -> bool:
@@ -141,12 +175,24 @@ def decide_rollout(
     ]
     destroyed = bool(_at(workload, "metadata", "deletionTimestamp"))
     rows += [_leaving_row(deployment, destroyed) for deployment in leaving]
-    return Rollout(
-        tuple(rows),
-        observed,
-        "" if progress is None else str(progress.get("reason", "WaveInProgress")),
-        "" if progress is None else str(progress.get("message", "")),
-    )
+    if progress is None:
+        return Rollout(tuple(rows), observed)
+    from datum_compute.cli.rollout.waves import decide_waves  # rarely needed, and slow to load
+
+    waves = decide_waves(workload, deployments)
+    rows = [
+        row if waves is None or row.removing else row._replace(wave=waves.rows.get(_row_key(row)))
+        for row in rows
+    ]
+    rows.sort(key=lambda row: row.wave.number if row.wave else len(rows))
+    stage = None
+    if progress.get("reason") != reasons.REASON_COMPLETE:
+        stage = _from_condition(progress or {"reason": reasons.REASON_WAVE_IN_PROGRESS})
+    return Rollout(tuple(rows), observed, stage, waves)
+
+
+def _row_key(row: Row) -> tuple[str, str]:
+    return row.placement, row.city.lower()
 
 
 def _progress(workload: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -3,8 +3,8 @@
 :mod:`datum_compute.cli.rollout.state` defines a rollout and when it is done; the wait reads it
 again after every change and ends when
 
-- every row is done and has stayed so for the window of ``--window``; if an instance stops being
-  ready in it, the rollout has failed (3);
+- every row is done, of a rollout in waves also every soak, and has stayed so for the window of
+  ``--window``; if an instance stops being ready in it, the rollout has failed (3);
 - a terminal reason is reported, or a wave of cities has failed or was undone (3), or quota or
   placement refuse for longer than a grace period (7);
 - the spec moves on, or the workload is replaced by another of its name (8): what happens then is
@@ -20,9 +20,9 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.scheme import Resource
+from datum_compute.cli.arguments import DEFAULT_TIMEOUT, parse_duration
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, from_client, not_found
 from datum_compute.cli.explain import states
@@ -49,6 +49,7 @@ from datum_compute.runtime.tasks import TaskGroup
 
 Json = Mapping[str, Any]
 
+DEFAULT_TIMEOUT_SECONDS = parse_duration(DEFAULT_TIMEOUT)
 RELIST_SECONDS = 15.0
 """Between two reads without an event, in case one was lost. A guess."""
 RETRY_SECONDS = 1.0
@@ -83,7 +84,8 @@ class Movement:
         ]
 
     def _idle(self, progress: RowProgress, now: float) -> bool:
-        if progress.row.done or progress.row.removing:
+        row = progress.row
+        if row.done or row.removing or (row.wave is not None and row.wave.phase is not None):
             return False
         return now - self._seen[progress.key][1] >= BLOCKED_AFTER_SECONDS
 
@@ -115,7 +117,7 @@ async def wait_rolled_out(
     progress: Progress | None = None,
 ) -> Rollout:
     """Wait until every row is done, and watch it for the window; raise when that cannot happen or
-    takes too long. The window is no part of the timeout.
+    takes too long. The window is no part of the timeout, which by default covers all waves.
 
     ``of`` is the workload whose spec is waited for, as it was written; by default what the first
     read finds, and if that is done already there is nothing to watch."""
@@ -126,9 +128,11 @@ async def wait_rolled_out(
     window = _Window(context.args.window)
     watched = of is not None  # a rollout that was done before is not
     current: list[RowProgress] = []
+    rollout = Rollout((), observed=False)
+    given: float | None = context.args.timeout
     try:
         async with (
-            asyncio.timeout(context.args.timeout) as limit,
+            asyncio.timeout(DEFAULT_TIMEOUT_SECONDS if given is None else given) as limit,
             display.running(),
             _changes(client, name) as changed,
         ):
@@ -143,6 +147,8 @@ async def wait_rolled_out(
                     raise await _superseded(context, client, of, workload)
                 rollout = await read.rollout(workload, deployments)
                 now = loop.time()
+                if given is None and rollout.waves is not None:
+                    deadline = started + rollout.waves.longest_seconds
                 current = movement.update(rollout.rows, now)
                 sick = window.update(current, rollout.done, _versions(deployments), now)
                 if sick is not None:
@@ -153,11 +159,12 @@ async def wait_rolled_out(
                     return rollout
                 limit.reschedule(deadline if window.end is None else None)
                 if window.end is None:
-                    _raise_if_stopped(name, rollout)
-                    await _raise_if_blocked(client, workload, current, movement, now)
+                    await _raise_if_stopped(client, workload, rollout)
+                    await _raise_if_blocked(client, workload, rollout, current, movement, now)
                 await changed(min(movement.next_read(now), window.left(now)))
     except TimeoutError:
-        raise await _timed_out(client, name, of, current, loop.time() - started) from None
+        seconds = loop.time() - started
+        raise await _timed_out(client, name, of, rollout, current, seconds) from None
 
 
 class _Window:
@@ -274,11 +281,19 @@ async def _newer(context: Context, client: Client, found: Json) -> str:
 
 
 async def _timed_out(
-    client: Client, name: str, of: Json | None, current: Sequence[RowProgress], seconds: float
+    client: Client,
+    name: str,
+    of: Json | None,
+    rollout: Rollout,
+    current: Sequence[RowProgress],
+    seconds: float,
 ) -> CommandError:
-    undone = [progress for progress in current if not progress.row.done]
+    undone = [each for each in current if not (each.row.done or each.row.waits_for_wave)]
     waiting = [f"{each.row.city}: {each.reason_text or each.phase}" for each in undone]
     blockers = [each.row.blocking_reason for each in undone]
+    if rollout.stage is not None:
+        waiting.insert(0, states.one_line_reason(rollout.stage))
+        blockers.append(rollout.stage)
     worst = max(filter(None, blockers), key=lambda each: each.record.severity, default=None)
     steps: list[Command | None] = [command("why", name)]
     if of is not None:
@@ -293,28 +308,32 @@ async def _timed_out(
     )
 
 
-def _raise_if_stopped(name: str, rollout: Rollout) -> None:
+async def _raise_if_stopped(client: Client, workload: Json, rollout: Rollout) -> None:
     """When the rollout over cities needs a person, or was undone."""
-    if rollout.observed and reasons.lookup(rollout.progress).terminal:
+    stage = rollout.stage
+    if rollout.observed and stage is not None and stage.record.terminal:
         raise CommandError(
-            f'rollout of "{name}" failed: {explain(rollout.progress).summary}: '
-            f"{rollout.progress_message}",
-            command("why", name),
+            f'rollout of "{workload["metadata"]["name"]}" failed: '
+            f"{explain(stage.reason).summary}: {states.one_line_reason(stage)}",
+            *await _next_commands(client, workload, stage),
             exit_code=Exit.ROLLOUT_FAILED,
-            code=rollout.progress,
+            code=stage.reason,
         )
 
 
 async def _raise_if_blocked(
     client: Client,
     workload: Json,
+    rollout: Rollout,
     current: Sequence[RowProgress],
     movement: Movement,
     now: float,
 ) -> None:
-    """At once for a terminal reason; for a refusal after the grace period."""
+    """At once for a terminal reason, unless the rollout itself goes on or back after a failure;
+    for a refusal after the grace period."""
     name = workload["metadata"]["name"]
-    for progress in current:
+    current = [each for each in current if not each.row.waits_for_wave]
+    for progress in current if not rollout.outlives_failure else ():
         blocking = progress.row.blocking_reason
         if blocking is not None and blocking.record.terminal and not progress.row.done:
             raise CommandError(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from datum_compute.api.compute.constants import ANNOTATION_ROLLOUT
 from datum_compute.cli.commands.deploy.files import load
 from datum_compute.cli.commands.deploy.flags import Flags
 from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
@@ -67,6 +69,24 @@ def test_a_trailing_dash_removes_a_variable_and_a_changed_one_keeps_its_place() 
     assert container(after)["env"] == [{"name": "A", "value": "9"}, {"name": "B", "value": "2"}]
 
 
+def test_flags_change_the_rollout_policy_field_by_field() -> None:
+    def policy(workload: dict[str, Any]) -> Any:
+        notes = workload["metadata"].get("annotations") or {}
+        return json.loads(notes.get(ANNOTATION_ROLLOUT, "null"))
+
+    flags = Flags(image="a:1", cities=("DFW", "IAD"), waves="dfw,IAD+*", soak="60s", gate="Smoke")
+    workload = new_workload("api", flags)
+    assert policy(workload) == {"waves": [["DFW"], ["IAD", "*"]], "soak": "60s", "gate": "Smoke"}
+
+    workload = changed_workload(workload, Flags(waves="each", gate="none", on_failure="undo"))
+    assert policy(workload) == {"waves": "each", "soak": "60s", "onFailure": "Undo"}
+    assert policy(changed_workload(workload, Flags(image="a:2"))) == policy(workload)
+
+    workload = changed_workload(workload, Flags(waves="none"))
+    assert policy(workload) is None
+    assert "annotations" not in new_workload("api", Flags(image="a", cities=("DFW",)))["metadata"]
+
+
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
@@ -88,6 +108,10 @@ def test_a_trailing_dash_removes_a_variable_and_a_changed_one_keeps_its_place() 
         (Flags(image="a:1", cities=("DFW",), network=""), "expected a network name"),
         (Flags(image="a:1", cities=("DFW",), network="a/b"), "expected a network name"),
         (Flags(image="a:1", cities=("DFW",), instance_type=""), "expected an instance type"),
+        (Flags(image="a:1", cities=("DFW",), waves="DFW,"), "a plus within one"),
+        (Flags(image="a:1", cities=("DFW",), waves="DFW,IAD+dfw"), "DFW is in two waves"),
+        (Flags(image="a:1", cities=("DFW",), soak="soon"), '--soak: "soon" is not a duration'),
+        (Flags(image="a:1", cities=("DFW",), waves="none", gate="A"), "--gate: --waves none"),
     ],
 )
 def test_invalid_flags_are_usage_errors_with_the_expected_form(flags: Flags, expected: str) -> None:

@@ -37,6 +37,8 @@ FILES = 0
 Candidates = list[tuple[str, str]]
 """Each with a short description."""
 
+WAVES = (("each", "one city after the other"), ("none", "all cities at once"))
+
 _FILE_FLAGS = frozenset(
     {
         "-f",
@@ -210,6 +212,7 @@ class _Source:
             "name": named.get(self._command, self.workloads),
             "workload": self.workloads,
             "city": self.cities,
+            "waves": lambda: [*WAVES, *self.cities()],
             "instance_type": self.types,
             "health": lambda: [(each.lower(), "") for each in state_words.WorkloadHealth],
             "to_revision": self.revisions,

@@ -11,7 +11,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE
+from datum_compute.api.compute.constants import (
+    ANNOTATION_LAST_CHANGE,
+    ANNOTATION_ROLLOUT_ABORTED,
+    ANNOTATION_ROLLOUT_PAUSED,
+    ANNOTATION_ROLLOUT_PROMOTED,
+    ANNOTATION_ROLLOUT_SKIPPED,
+)
 from datum_compute.cli.commands.deploy.documents import documents_of
 from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
 from datum_compute.cli.errors import usage
@@ -25,10 +31,15 @@ MAX_SIZE = 3 * 2**20
 SERVER_ANNOTATIONS = frozenset(
     {
         ANNOTATION_LAST_CHANGE,
+        ANNOTATION_ROLLOUT_ABORTED,
+        ANNOTATION_ROLLOUT_PAUSED,
+        ANNOTATION_ROLLOUT_PROMOTED,
+        ANNOTATION_ROLLOUT_SKIPPED,
         "kubectl.kubernetes.io/last-applied-configuration",
     }
 )
-"""Annotations that programs set; saved manifests leave them out."""
+"""Annotations that programs set, among them those of the present rollout; saved manifests leave
+them out."""
 
 
 def save(path: str, workloads: Sequence[Workload]) -> None:

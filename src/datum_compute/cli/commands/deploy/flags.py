@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 from datum_compute.api.compute.instance_types import full_name
 from datum_compute.api.name_patterns import PORT_NAME, PORT_NAME_LIMIT
+from datum_compute.cli.arguments import OneOf
 from datum_compute.cli.commands.deploy import data
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain.suggestions import AddFlag, command
 from datum_compute.cli.names import is_name
+from datum_compute.cli.rollout import policy
 
 Json = dict[str, Any]
 
@@ -92,6 +94,10 @@ class Flags(NamedTuple):
     mounts: tuple[str, ...] = ()
     pull_secrets: tuple[str, ...] = ()
     roll_on_config_change: bool | None = None
+    waves: str | None = None
+    soak: str | None = None
+    gate: str | None = None
+    on_failure: str | None = None
 
     @property
     def given(self) -> dict[Flag, Any]:
@@ -109,6 +115,10 @@ def change(workload: Json, flags: Flags) -> None:
     for flag in FLAGS:
         if (value := getattr(flags, flag.field)) is not None:
             flag.check(value)
+    if flags.waves == policy.NONE:
+        for flag in flags.given:
+            if flag.field in ("soak", "gate", "on_failure"):
+                raise usage(f"{flag.name}: --waves none removes the whole policy")
     if not data.containers_of(workload):
         refused = sorted(flag.name for flag in flags.given if flag.of_container)
         if refused:
@@ -479,6 +489,44 @@ FLAGS = (
         "network to attach to (default: default)",
         check=_check_network,
         of_container=False,
+    ),
+    Flag(
+        "--waves",
+        "waves",
+        policy.change_waves,
+        "update the cities in this order, a comma between waves and a plus within one; each is one"
+        " city after the other, and none all at once",
+        metavar="DFW,IAD+LHR|each|none",
+        of_container=False,
+    ),
+    Flag(
+        "--soak",
+        "soak",
+        policy.change_soak,
+        "how long a wave must stay ready before the next one opens",
+        metavar="DURATION",
+        check=policy.check_soak,
+        of_container=False,
+        order=1,
+    ),
+    Flag(
+        "--gate",
+        "gate",
+        policy.change_gate,
+        "condition of the workload that must be True before the next wave; none removes it",
+        metavar="TYPE",
+        of_container=False,
+        order=1,
+    ),
+    Flag(
+        "--on-failure",
+        "on_failure",
+        policy.change_on_failure,
+        "what a wave that fails does to the rollout (default: pause)",
+        metavar="|".join(policy.ON_FAILURE),
+        type=OneOf("--on-failure", policy.ON_FAILURE),
+        of_container=False,
+        order=1,
     ),
     Flag(
         "--label",

@@ -4,12 +4,15 @@ before anything is written."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.compute.constants import ANNOTATION_ROLL_ON_CONFIG_CHANGE
+from datum_compute.api.compute.constants import (
+    ANNOTATION_ROLL_ON_CONFIG_CHANGE,
+    ANNOTATION_ROLLOUT,
+)
 from datum_compute.api.compute.instance_types import INSTANCE_TYPES
 from datum_compute.api.meta import Object
 from datum_compute.cli.commands.deploy import preflight
@@ -29,6 +32,7 @@ from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.render.output import NONE, count
 from datum_compute.cli.render.spec_diff import (
     containers_of,
+    describe_policy,
     describe_sources,
     describe_variable,
     describe_volume,
@@ -36,6 +40,7 @@ from datum_compute.cli.render.spec_diff import (
     diff_specs,
     summarize_changes,
 )
+from datum_compute.cli.rollout.waves import wave_lines
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import (
@@ -46,6 +51,7 @@ from datum_compute.cli.workload import (
     live_workload,
     print_fields,
     print_secret_hint,
+    read_updated,
     removal_lines,
     restarted_at,
     with_restart,
@@ -146,7 +152,10 @@ async def _plan_update(
         raise being_destroyed_error(desired.name)
     planned = wanted
     if with_dry_run:
-        trial = change_spec(client, live, wanted["spec"], dry_run=True)
+        labels, notes = (wanted["metadata"].get(kind) for kind in ("labels", "annotations"))
+        trial = change_spec(
+            client, live, wanted["spec"], labels=labels, annotations=notes, dry_run=True
+        )
         planned = await _dry_run_result(wanted, trial)
     planned = {**planned, "metadata": wanted["metadata"]}
     found = [*diff_metadata(live, wanted), *diff_specs(live["spec"], planned["spec"])]
@@ -159,7 +168,8 @@ async def _plan_update(
         context, [*((each.label, str(each)) for each in found), ("everything else", "unchanged")]
     )
     removals = removal_lines(planned, live)
-    _print_effects(context, planned, live, removals, await headroom(client))
+    updated = await read_updated(client, planned, live)
+    _print_effects(context, planned, live, removals, updated, await headroom(client))
     print_secret_hint(context, desired.name, planned["spec"], live["spec"])
     await _print_missing_data(context, client, planned)
     changes = summarize_changes(found)
@@ -191,11 +201,12 @@ def _print_effects(
     planned: Workload,
     live: Workload,
     removals: Sequence[str],
+    updated: Collection[tuple[str, str]],
     left: Mapping[str, int],
 ) -> None:
     lines = [*removals, *quota_lines(planned, live, left)]
     if template_hash(planned["spec"]["template"]) != template_hash(live["spec"]["template"]):
-        lines += interruption_lines(planned, live)
+        lines += interruption_lines(planned, live, wave_lines(planned, updated), updated)
     if lines:
         context.say("\n".join(lines) + "\n")
 
@@ -224,6 +235,9 @@ def summary(workload: Workload) -> list[tuple[str, str]]:
     if sandbox.get("imagePullSecrets"):
         secrets = ", ".join(f"Secret {each['name']}" for each in sandbox["imagePullSecrets"])
         lines.append(("pull secrets", secrets))
+    policy = (workload["metadata"].get("annotations") or {}).get(ANNOTATION_ROLLOUT)
+    if policy:
+        lines.append(("waves", describe_policy(policy) or policy))
     annotations = (spec["template"].get("metadata") or {}).get("annotations") or {}
     if annotations.get(ANNOTATION_ROLL_ON_CONFIG_CHANGE):
         lines.append(("roll on config change", annotations[ANNOTATION_ROLL_ON_CONFIG_CHANGE]))

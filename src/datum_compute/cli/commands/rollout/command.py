@@ -1,4 +1,4 @@
-"""``rollout status|history|undo|restart NAME``: the changes of a workload."""
+"""``rollout``: the changes of a workload, and how they reach its cities."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 
 from datum_compute.cli.arguments import (
     add_action,
+    add_confirmation_flag,
     add_rollout_flags,
     add_wait_flags,
     add_write_flags,
@@ -41,8 +42,42 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Replace every instance, one by one in each city",
         ("rollout restart hello", "rollout restart hello --city DFW"),
     )
-    for action in (status, history, undo, restart):
+    pause = add_action(
+        actions,
+        "pause",
+        "Stop a rollout in waves where it is",
+        ("rollout pause hello", "rollout pause hello -o json"),
+    )
+    resume = add_action(
+        actions,
+        "resume",
+        "Continue a paused rollout",
+        ("rollout resume hello", "rollout resume hello -o json"),
+    )
+    promote = add_action(
+        actions,
+        "promote",
+        "Open the next wave of a rollout now",
+        ("rollout promote hello", "rollout promote hello -o json"),
+    )
+    abort = add_action(
+        actions,
+        "abort",
+        "Undo what a rollout in waves has changed so far",
+        ("rollout abort hello", "rollout abort hello -o json"),
+    )
+    skip = add_action(
+        actions,
+        "skip",
+        "Do not wait for a city in a rollout in waves",
+        ("rollout skip hello LHR", "rollout skip hello LHR -o json"),
+    )
+    steering = (pause, resume, promote, abort, skip)
+    for action in (status, history, undo, restart, *steering):
         action.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
+    skip.add_argument("city", metavar="CITY", help="the city")
+    for action in steering:
+        add_confirmation_flag(action)
     history.add_argument(
         "--revision", type=revision, metavar="N", help="show one revision: its spec and its changes"
     )
@@ -58,12 +93,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     undo.add_argument(
         "--message", metavar="TEXT", help="reason for the change, kept in the history"
     )
+    undo.add_argument(
+        "--waves",
+        metavar="DFW,IAD+LHR|each",
+        help="go back in these waves (default: in all cities at once)",
+    )
     add_restart_flags(restart)
     add_wait_flags(status)
     add_rollout_flags(status)
     add_write_flags(undo)
     add_rollout_flags(undo)
-    for action in (status, history, undo):
+    for action in (status, history, undo, *steering):
         add_output_flags(action)
 
 
@@ -105,6 +145,10 @@ def run(context: Context) -> int:
         from datum_compute.cli.commands.rollout.restart import restart
 
         return restart(context)
+    if action != "status":
+        from datum_compute.cli.commands.rollout.control import control
+
+        return control(context)
     from datum_compute.cli.commands.rollout import status
 
     return status.status(context)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+from datum_compute.api.compute.constants import ANNOTATION_ROLLOUT
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
@@ -30,13 +32,13 @@ def show_history(context: Context) -> int:
     name = context.args.name
     workload = queries.workload(context, name)
     revisions = queries.revisions(context, workload)
+    outcomes = _outcomes(context, workload)
     if context.args.revision is not None:
-        _show_one(
-            context, workload, revisions, find_revision(revisions, context.args.revision, name)
-        )
+        entry = find_revision(revisions, context.args.revision, name)
+        _show_one(context, workload, revisions, entry, outcomes)
         return 0
     shown = list(reversed(revisions.entries))[: context.args.limit]
-    views = [_view(context, entry, workload, revisions) for entry in shown]
+    views = [_view(context, entry, workload, revisions, outcomes) for entry in shown]
     show(
         context,
         views,
@@ -65,7 +67,24 @@ def is_active(entry: Entry, workload: Json, revisions: Revisions) -> bool:
     return entry is revisions.active and entry.matches_spec(workload["spec"])
 
 
-def _view(context: Context, entry: Entry, workload: Json, revisions: Revisions) -> Json:
+def _outcomes(context: Context, workload: Json) -> dict[str, str]:
+    """What became of rollouts in waves, by hash of their template, as far as the workload and its
+    deployments still tell."""
+    notes = workload["metadata"].get("annotations") or {}
+    if not notes.get(ANNOTATION_ROLLOUT):
+        return {}
+    from datum_compute.cli.rollout.waves import find_outcomes  # rarely needed, and slow to load
+
+    return find_outcomes(workload, queries.deployments_of(context, workload))
+
+
+def _view(
+    context: Context,
+    entry: Entry,
+    workload: Json,
+    revisions: Revisions,
+    outcomes: Mapping[str, str],
+) -> Json:
     view: Json = {
         "revision": entry.rev,
         "when": entry.timestamp,
@@ -74,6 +93,7 @@ def _view(context: Context, entry: Entry, workload: Json, revisions: Revisions) 
         "changes": entry.changes,
         "actor": entry.actor,
         "active": is_active(entry, workload, revisions),
+        "outcome": outcomes.get(entry.template_hash),
     }
     if entry.message:
         view["message"] = entry.message
@@ -88,12 +108,17 @@ def _table(context: Context, views: list[Json]) -> str:
             view["image"],
             _changes(view),
             view["actor"] or NONE,
-            "active" if view["active"] else NONE,
+            _status(view) or NONE,
         )
         for view in views
     ]
     headers = not context.args.no_headers
     return table(HEADER, rows, headers=headers, width=context.width(), least=LEAST)
+
+
+def _status(view: Json) -> str:
+    """Whether it is active, and what became of its rollout."""
+    return ", ".join(["active"] * view["active"] + ([view["outcome"]] if view["outcome"] else []))
 
 
 def _changes(view: Json) -> str:
@@ -112,7 +137,13 @@ def _print_missing(context: Context, workload: Json, revisions: Revisions) -> No
         context.say(f"\nExternal change since #{active.rev}: {changes}")
 
 
-def _show_one(context: Context, workload: Json, revisions: Revisions, entry: Entry) -> None:
+def _show_one(
+    context: Context,
+    workload: Json,
+    revisions: Revisions,
+    entry: Entry,
+    outcomes: Mapping[str, str],
+) -> None:
     earlier = [each for each in revisions.entries if each.rev < entry.rev]
     before = earlier[-1] if earlier else None
     changes: tuple[SpecChange, ...] = ()
@@ -121,7 +152,7 @@ def _show_one(context: Context, workload: Json, revisions: Revisions, entry: Ent
         known = before.labels is not None and entry.labels is not None
         labels = diff_metadata(old, new) if known else []
         changes = (*labels, *diff_specs(before.spec, entry.spec))
-    view = _view(context, entry, workload, revisions)
+    view = _view(context, entry, workload, revisions, outcomes)
     raw = view.pop("object")
     view["diff"] = [{"field": c.label, "old": c.old, "new": c.new} for c in changes]
     view["comparedWith"] = before.rev if before else None
@@ -141,7 +172,7 @@ def _in_full(view: Json, changes: tuple[SpecChange, ...]) -> str:
     import yaml
 
     by = f" by {view['actor']}" if view["actor"] else ""
-    active = ", active" if view["active"] else ""
+    active = f", {_status(view)}" if _status(view) else ""
     lines = [
         f"Revision   #{view['revision']}, {view['age']} ago{by}{active}",
         f"Image      {view['image']}",

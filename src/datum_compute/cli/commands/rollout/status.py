@@ -48,10 +48,13 @@ def _show(context: Context, name: str, rollout: Rollout, *, with_table: bool) ->
         if not with_table:
             return ""
         headers = not context.args.no_headers
-        colours, width = context.colours(), context.width()
-        return rollout_table(progress, headers=headers, colours=colours, width=width)
+        colours, width, now = context.colours(), context.width(), context.env.now()
+        return rollout_table(progress, headers=headers, colours=colours, width=width, now=now)
 
-    view = {"name": name, "done": rollout.done, "rows": [_view(each) for each in progress]}
+    view: dict[str, Any] = {"name": name, "done": rollout.done}
+    if rollout.stage is not None:
+        view |= {"stage": rollout.stage.reason, "message": rollout.stage.message}
+    view["rows"] = [_view(each) for each in progress]
     show(context, view, as_table=as_table, names=[f"workload/{name}"])
 
 
@@ -66,6 +69,10 @@ def _view(progress: RowProgress) -> dict[str, Any]:
         "old": row.old,
         "phase": progress.phase,
     }
+    if row.wave is not None:
+        view["wave"] = row.wave.number
+        if text := row.wave.text(None):
+            view["message"] = text
     if row.stays_until:
         view["staysUntil"] = list(row.stays_until)
     if row.blocking_reason is not None and not row.done:

@@ -3,6 +3,8 @@
 Without a revision it goes back to the one before the active revision, whatever that changed: it
 never skips a release. The history only grows, so that an undo can be undone. The restart annotation
 is not restored: a restart has happened, and to remove its time would replace every instance again.
+A way back is urgent, so all cities take it at once, whatever the policy says of waves, unless waves
+are given.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from datum_compute.api.compute.constants import ANNOTATION_ROLLOUT_PROMOTED
 from datum_compute.cli.commands.rollout.history import find_revision
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
@@ -19,13 +22,16 @@ from datum_compute.cli.history.entries import Entry, Revisions, append_entries, 
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import SpecChange, diff_metadata, diff_specs
+from datum_compute.cli.rollout.policy import change_waves
 from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+from datum_compute.cli.rollout.waves import policy_of, wave_lines
 from datum_compute.cli.session import Session
 from datum_compute.cli.workload import (
     CONFLICT_RETRIES,
     conflict_error,
     interruption_lines,
     print_fields,
+    read_updated,
     removal_lines,
     require_workload,
     restarted_at,
@@ -38,6 +44,8 @@ from datum_compute.decisions.instances.revisions import template_hash
 Json = Mapping[str, Any]
 Workload = dict[str, Any]
 
+ALL_WAVES = "all"
+
 
 @dataclass(frozen=True)
 class _Plan:
@@ -47,6 +55,8 @@ class _Plan:
     target: Entry
     wanted: Workload
     """The live workload with what is restored."""
+    updated: frozenset[tuple[str, str]]
+    """The placements and cities that run it already."""
 
     @property
     def spec(self) -> Workload:
@@ -104,7 +114,13 @@ async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Pla
         raise CommandError(
             f'revision #{target.rev} of "{name}" was too large to keep', code="NotKept"
         )
-    return _Plan(live, revisions, target, restored(live, target))
+    wanted_workload = restored(live, target)
+    if context.args.waves:
+        metadata = {**wanted_workload["metadata"]}
+        wanted_workload = {**wanted_workload, "metadata": metadata}
+        change_waves(wanted_workload, context.args.waves)
+    updated = await read_updated(client, wanted_workload, live)
+    return _Plan(live, revisions, target, wanted_workload, frozenset(updated))
 
 
 def _interrupted(missing: Entry | None) -> int | None:
@@ -151,9 +167,9 @@ def _print_plan(context: Context, plan: _Plan) -> None:
     for line in removal_lines(plan.wanted, plan.live):
         context.say(f"{line}\n")
     if template_hash(plan.spec["template"]) != template_hash(plan.live["spec"]["template"]):
-        for line in interruption_lines({"spec": plan.spec}, plan.live):
-            context.say(line)
-        context.say()
+        waves = wave_lines(plan.wanted, plan.updated) if context.args.waves else []
+        lines = interruption_lines({"spec": plan.spec}, plan.live, waves, plan.updated)
+        context.say("\n".join(lines or ["Every instance runs it already."]) + "\n")
 
 
 def _print_unchanged(context: Context, plan: _Plan) -> None:
@@ -188,7 +204,7 @@ async def _write(
         entry = await recorder.entry(plan.spec, f"rollback to #{number}", rollback_to=number)
         try:
             written = await recorder.change(
-                plan.live, plan.spec, entry, metadata=plan.wanted["metadata"]
+                plan.live, plan.spec, entry, metadata=_metadata(context, plan)
             )
         except errors.Conflict:
             plan = await _plan(context, client, plan.target.rev)
@@ -196,6 +212,16 @@ async def _write(
             session.written.append(context.args.name)
             return written, await recorder.record(plan.live, written, entry), before
     raise conflict_error("rolling back", context.args.name)
+
+
+def _metadata(context: Context, plan: _Plan) -> Json:
+    """With every wave open from the start, unless the way back is to be waved."""
+    metadata: Json = plan.wanted["metadata"]
+    if context.args.waves or policy_of(plan.wanted) is None:
+        return metadata
+    promoted = f"{template_hash(plan.spec['template'])}/{ALL_WAVES}"
+    notes = {**(metadata.get("annotations") or {}), ANNOTATION_ROLLOUT_PROMOTED: promoted}
+    return {**metadata, "annotations": notes}
 
 
 def _print_done(context: Context, plan: _Plan, revision: int | None, before: int | None) -> None:

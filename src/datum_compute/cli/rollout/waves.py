@@ -1,0 +1,246 @@
+"""The waves of a rollout over cities: what each row waits for, and what a plan says of them.
+
+The policy is an annotation of the workload, and how far each city is one of its deployment: see
+:mod:`datum_compute.decisions.rollout`. Loaded only where a workload has a policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from datum_compute.api.compute import constants, reasons
+from datum_compute.cli.explain.reasons import explain
+from datum_compute.cli.render.output import count, precise_duration
+from datum_compute.cli.rollout.state import Phase
+from datum_compute.decisions.instances.revisions import template_hash
+from datum_compute.decisions.rollout.policy import (
+    InvalidPolicy,
+    OnFailure,
+    RolloutPolicy,
+    find_policy,
+)
+from datum_compute.decisions.rollout.state import RolloutOutcome, RolloutState, find_state
+
+Json = Mapping[str, Any]
+Key = tuple[str, str]
+"""A placement, and a city in lower case."""
+
+_PHASES = {
+    RolloutOutcome.DONE: Phase.DONE,
+    RolloutOutcome.FAILED: Phase.FAILED,
+    RolloutOutcome.UNDONE: Phase.UNDONE,
+    RolloutOutcome.SKIPPED: Phase.SKIPPED,
+}
+_ON_FAILURE = {
+    OnFailure.PAUSE: "If a wave fails, the next ones stay closed.",
+    OnFailure.UNDO: "If a wave fails, every city gets back what it ran before.",
+    OnFailure.CONTINUE: "If a wave fails, the next one opens all the same.",
+}
+
+
+class RowWave(NamedTuple):
+    """What its wave means for one deployment."""
+
+    number: int
+    phase: Phase | None
+    """None while the deployment's own counters say how far it is."""
+    note: str = ""
+    soaks_since: datetime | None = None
+    soak_seconds: float = 0
+
+    def text(self, now: datetime | None) -> str:
+        """``now`` is given where the text is redrawn as time passes."""
+        if self.soaks_since is None:
+            return self.note
+        soak = precise_duration(self.soak_seconds)
+        if now is None:
+            return f"must stay healthy for {soak}"
+        passed = (now - self.soaks_since).total_seconds()
+        return f"healthy for {precise_duration(min(passed, self.soak_seconds))} of {soak}"
+
+
+@dataclass(frozen=True, slots=True)
+class Waves:
+    policy: RolloutPolicy
+    hash: str
+    order: Sequence[Sequence[str]]
+    """The cities of each wave, as the workload has them."""
+    rows: Mapping[Key, RowWave]
+
+    @property
+    def next_closed(self) -> int | None:
+        """The number of the first wave that is not open."""
+        closed = [each.number for each in self.rows.values() if each.phase is Phase.WAITING]
+        return min(closed, default=None)
+
+    @property
+    def outlives_failure(self) -> bool:
+        """Whether the rollout goes on, or back, when a city fails."""
+        return self.policy.on_failure is not OnFailure.PAUSE
+
+    @property
+    def longest_seconds(self) -> float:
+        """How long the rollout may take with all soaks, but for a gate."""
+        return len(self.order) * (self.policy.timeout + self.policy.soak).total_seconds()
+
+
+def policy_of(workload: Json) -> RolloutPolicy | None:
+    """None without one that can be read."""
+    try:
+        return find_policy(workload["metadata"].get("annotations") or {})
+    except InvalidPolicy:
+        return None
+
+
+def decide_waves(workload: Json, deployments: Sequence[Json]) -> Waves | None:
+    """None without a policy that can be read."""
+    policy = policy_of(workload)
+    if policy is None:
+        return None
+    hash = template_hash(workload["spec"].get("template") or {})
+    cities = _cities(workload)
+    order = policy.order([city for _, city in cities])
+    states = _states(deployments, hash)
+    paused = _notes(workload).get(constants.ANNOTATION_ROLLOUT_PAUSED, "")
+    rows: dict[Key, RowWave] = {}
+    waits = f"paused ({paused})" if paused else ""
+    for number, wave in enumerate(order, 1):
+        own = {key: states.get(key) for key in cities if key[1] in wave}
+        for key, state in own.items():
+            rows[key] = _row(number, policy, state, list(own.values()), waits)
+        waits = _next_waits_for(number, policy, list(own.values()), paused)
+    written = {city: text for (_, city), text in cities.items()}
+    return Waves(policy, hash, [[written[city] for city in wave] for wave in order], rows)
+
+
+def _row(
+    number: int,
+    policy: RolloutPolicy,
+    state: RolloutState | None,
+    wave: Sequence[RolloutState | None],
+    waits: str,
+) -> RowWave:
+    if state is None:
+        return RowWave(number, Phase.WAITING, waits)
+    phase = _PHASES.get(state.outcome)
+    if phase is not None:
+        return RowWave(number, phase, state.cause)
+    since = [each.ready_since if each else None for each in _judged(wave)]
+    known = [each for each in since if each is not None]
+    if policy.soak and len(known) == len(since):
+        return RowWave(number, Phase.SOAKING, "", max(known), policy.soak.total_seconds())
+    return RowWave(number, None)
+
+
+def _judged(wave: Sequence[RolloutState | None]) -> list[RolloutState | None]:
+    return [each for each in wave if not (each and each.outcome is RolloutOutcome.SKIPPED)]
+
+
+def _next_waits_for(
+    number: int, policy: RolloutPolicy, wave: Sequence[RolloutState | None], paused: str
+) -> str:
+    """What the wave after this one waits for."""
+    outcomes = [each.outcome if each else None for each in _judged(wave)]
+    if RolloutOutcome.UNDONE in outcomes:
+        return f"wave {number} was undone"
+    if RolloutOutcome.FAILED in outcomes and policy.on_failure is OnFailure.PAUSE:
+        return f"wave {number} has failed"
+    if paused and None not in outcomes:
+        return f"paused ({paused})"
+    finished = {RolloutOutcome.DONE}
+    if policy.on_failure is OnFailure.CONTINUE:
+        finished.add(RolloutOutcome.FAILED)
+    if not finished.issuperset(outcomes):
+        return f"after wave {number}"
+    return f"until {policy.gate} is True" if policy.gate else ""
+
+
+def _states(deployments: Sequence[Json], hash: str) -> dict[Key, RolloutState]:
+    """Those of the newest rollout of the template."""
+    found = {}
+    for each in deployments:
+        state = find_state(_notes(each))
+        if state is not None and state.hash == hash:
+            spec = each["spec"]
+            found[spec.get("placementName", ""), spec.get("cityCode", "").lower()] = state
+    newest = max((each.generation for each in found.values()), default=0)
+    return {key: each for key, each in found.items() if each.generation == newest}
+
+
+def _notes(obj: Json) -> Mapping[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+def _cities(workload: Json) -> dict[Key, str]:
+    """Each placement and city, and the city as written."""
+    return {
+        (str(placement.get("name", "")), str(city).lower()): str(city)
+        for placement in workload["spec"].get("placements") or []
+        for city in placement.get("cityCodes") or []
+    }
+
+
+def find_outcomes(workload: Json, deployments: Sequence[Json]) -> dict[str, str]:
+    """What became of rollouts, by hash of their template: of the newest by the workload's
+    condition, of earlier ones by what deployments have recorded."""
+    found = {}
+    for each in deployments:
+        state = find_state(_notes(each))
+        if state is not None and state.outcome is RolloutOutcome.UNDONE:
+            found[state.hash] = explain(reasons.REASON_ROLLED_BACK).summary
+        elif state is not None and state.outcome is RolloutOutcome.FAILED:
+            found.setdefault(state.hash, explain(reasons.REASON_WAVE_FAILED).summary)
+    status = workload.get("status") or {}
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == constants.CONDITION_PROGRESSING and (
+            condition.get("observedGeneration") == workload["metadata"].get("generation")
+        ):
+            newest = template_hash(workload["spec"].get("template") or {})
+            found[newest] = explain(str(condition.get("reason", ""))).summary
+    return found
+
+
+def wave_lines(planned: Json, updated: Collection[tuple[str, str]] = ()) -> list[str]:
+    """In which order the instances of a workload are replaced; empty if all at once. Those in
+    ``updated``, placements and cities in upper case, are not."""
+    policy = policy_of(planned)
+    if policy is None:
+        return []
+    cities = _cities(planned)
+    order = policy.order([city for _, city in cities])
+    instances = {
+        (str(placement.get("name", "")), str(city).lower()): int(
+            (placement.get("scaleSettings") or {}).get("minReplicas") or 0
+        )
+        for placement in planned["spec"].get("placements") or []
+        for city in placement.get("cityCodes") or []
+        if (str(placement.get("name", "")), str(city).upper()) not in updated
+    }
+    written = {city: text for (_, city), text in cities.items()}
+    names = [", ".join(written[city] for city in wave) for wave in order]
+    width = max(map(len, names), default=0)
+    between = _between(policy)
+    lines = []
+    for number, wave in enumerate(order, 1):
+        total = sum(each for (_, city), each in instances.items() if city in wave)
+        last = number == len(order)
+        then = f", {between} before wave {number + 1}" if between and not last else ""
+        lines.append(
+            f"  wave {number}   {names[number - 1].ljust(width)}   {count(total, 'instance')}{then}"
+        )
+    if policy.soak:
+        lines[-1] += f", healthy for {_text(policy.soak)} to be complete"
+    return [*lines, _ON_FAILURE[policy.on_failure]]
+
+
+def _between(policy: RolloutPolicy) -> str:
+    parts = [f"healthy for {_text(policy.soak)}"] if policy.soak else []
+    parts += [f"{policy.gate} True"] if policy.gate else []
+    return " and ".join(parts)
+
+
+def _text(length: timedelta) -> str:
+    return precise_duration(length.total_seconds())

@@ -1,0 +1,253 @@
+"""A rollout in waves as those who deploy see it: how it ends, and how it is steered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.cli.rollout.waves import decide_waves
+from datum_compute.cli.session import to_dict
+from datum_compute.client.protocol import merge
+from tests.support.cli.read_screens import manifest
+from tests.support.cli.session import CliSession, CommandResult, cli_session
+
+CREATE = "deploy api --image=a:1 --city=DFW,LHR --waves=each"
+
+
+def deploy_failing(here: CliSession) -> CommandResult:
+    """A template whose instances never start, with the policy that is there."""
+    body = manifest("api", fail="ImageUnavailable")
+    body["spec"]["placements"][0]["cityCodes"] = ["DFW", "LHR"]
+    body["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = 1
+    return here.run("deploy -f -", stdin=json.dumps(body))
+
+
+def deploy_while(
+    here: CliSession, line: str, *steps: Callable[[], Awaitable[Any]], after: float = 20
+) -> CommandResult:
+    """Run a command, and another shell's steps that many seconds after its start and each other."""
+
+    async def other() -> None:
+        for step in steps:
+            await asyncio.sleep(after)
+            await step()
+
+    task = here.loop.create_task(other())
+    result = here.run(line)
+    here.loop.run_until_complete(task)
+    return result
+
+
+async def annotate(here: CliSession, **notes: str | None) -> None:
+    """As the commands do; ``HASH`` stands for the template's."""
+    client = here.client()
+    live = to_dict(await client.get(compute.WORKLOADS, "api", "default"))
+    waves = decide_waves(live, [])
+    assert waves is not None
+    body = {
+        f"compute.datumapis.com/rollout-{key}": value and value.replace("HASH", waves.hash)
+        for key, value in notes.items()
+    }
+    patch = merge({"metadata": {"annotations": body}})
+    await client.patch(compute.WORKLOADS, "api", patch, "default")
+
+
+def images(here: CliSession) -> dict[str, str]:
+    """What runs in each city."""
+    return {
+        each["city"]: each["object"]["spec"]["runtime"]["sandbox"]["containers"][0]["image"]
+        for each in here.run("instances -o json").json
+    }
+
+
+def test_a_failed_wave_that_is_undone_by_itself_ends_the_deploy_with_3() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --on-failure=undo").code == 0
+
+        failed = deploy_failing(here)
+
+        assert failed.code == 3, failed.transcript
+        assert 'Error: rollout of "api" failed: rolled back: template ' in failed.err
+        assert "the last good template is back in DFW" in failed.err
+        here.wait(30)
+        assert images(here) == {"DFW": "a:1", "LHR": "a:1"}
+        assert here.run("rollout history api --limit 1 -o json").json[0]["outcome"] == "rolled back"
+        assert "Available — rollout rolled back" in here.run("status api").out
+
+
+def test_after_a_failed_wave_the_next_opens_only_by_hand() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(CREATE).code == 0
+
+        assert deploy_failing(here).code == 3
+        here.wait(60)
+
+        assert images(here)["LHR"] == "a:1"
+        status = here.run("rollout status api --no-wait").out
+        assert "Failed" in status
+        assert "Waiting    wave 1 has failed" in status
+        assert here.run("rollout promote api").err == "Wave 2 of 2 opens: LHR.\n"
+        here.wait(5)
+        assert images(here)["LHR"] != "a:1"
+
+
+def test_an_abort_from_another_shell_ends_the_deploy_with_3() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=10m").code == 0
+
+        result = deploy_while(
+            here, "deploy api --image=a:2", lambda: annotate(here, aborted="HASH")
+        )
+
+        assert result.code == 3, result.transcript
+        assert "failed: rolled back: " in result.err
+        assert "aborted by a user" in result.err
+        here.wait(5)
+        assert images(here) == {"DFW": "a:1", "LHR": "a:1"}
+
+
+def test_a_change_from_another_shell_ends_the_deploy_with_8_in_any_wave() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=10m").code == 0
+        spec = {"template": {"metadata": {"labels": {"other": "shell"}}}}
+        patch = merge({"spec": spec})
+
+        result = deploy_while(
+            here,
+            "deploy api --image=a:2",
+            lambda: here.client().patch(compute.WORKLOADS, "api", patch, "default"),
+            after=700,
+        )
+
+        assert result.code == 8, result.transcript
+        assert "was superseded by revision #3" in result.err
+
+
+def test_a_paused_rollout_goes_on_when_another_shell_resumes_it() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=10s").code == 0
+
+        result = deploy_while(
+            here,
+            "deploy api --image=a:2",
+            lambda: annotate(here, paused="ana, now"),
+            lambda: annotate(here, paused=None),
+            after=5,
+        )
+
+        assert result.code == 0, result.transcript
+        assert "Waiting    paused (ana, now)" in result.err
+        assert images(here) == {"DFW": "a:2", "LHR": "a:2"}
+
+
+def test_a_wait_without_a_timeout_covers_every_wave_with_its_soak() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=20m").code == 0
+
+        complete = here.run("deploy api --image=a:2")
+        short = here.run("deploy api --image=a:3 --timeout=15m")
+
+        assert (complete.code, short.code) == (0, 4), complete.transcript
+        assert "Rollout complete in 40m" in complete.err
+        assert "still waiting for wave 1 of 2: DFW healthy since " in short.err
+
+
+@pytest.mark.parametrize(("waves", "at_once"), [("", True), (" --waves=LHR,DFW", False)])
+def test_an_undo_reaches_all_cities_at_once_unless_waves_are_given(
+    waves: str, at_once: bool
+) -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=5m").code == 0
+        assert here.run("deploy api --image=a:2").code == 0
+
+        undone = here.run(f"rollout undo api --yes --no-wait{waves}")
+        here.wait(60)
+
+        assert undone.code == 0, undone.transcript
+        assert images(here) == {"DFW": "a:1" if at_once else "a:2", "LHR": "a:1"}
+        assert ("wave 2   DFW   1 instance" in undone.err) is not at_once
+
+
+def test_a_city_that_does_not_answer_is_skipped_and_follows() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE}").code == 0
+        here.platform.partitions.disconnect("dfw")
+        here.wait(120)
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(10)
+        assert images(here)["LHR"] == "a:1"
+
+        assert here.run("rollout skip api nowhere").code == 5
+        assert here.run("rollout skip api dfw").code == 0
+        assert here.run("rollout status api --timeout 1m").code == 0
+        assert images(here) == {"DFW": "a:1", "LHR": "a:2"}
+
+        here.platform.partitions.connect("dfw")
+        here.wait(180)
+        assert images(here) == {"DFW": "a:2", "LHR": "a:2"}
+
+
+def test_a_fix_is_rolled_out_although_later_waves_still_run_what_fails() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(CREATE).code == 0
+        assert deploy_failing(here).code == 3
+        assert here.run("rollout promote api").code == 0
+        here.wait(60)
+        assert here.run("rollout status api --no-wait").out.count("image unavailable") == 2
+
+        fixed = manifest("api")
+        fixed["spec"]["placements"][0] |= {"cityCodes": ["DFW", "LHR"]}
+        result = here.run("deploy -f -", stdin=json.dumps(fixed))
+
+        assert result.code == 0, result.transcript
+
+
+def test_a_gate_opens_the_next_wave_when_its_condition_is_true() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --gate=SmokeTestsPassed").code == 0
+
+        async def pass_tests() -> None:
+            live = await here.client().get(compute.WORKLOADS, "api", "default")
+            condition = {
+                "type": "SmokeTestsPassed",
+                "status": "True",
+                "reason": "Passed",
+                "message": "",
+                "observedGeneration": live.metadata.generation,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            conditions = [*to_dict(live)["status"]["conditions"], condition]
+            patch = merge({"status": {"conditions": conditions}})
+            client = here.client()
+            await client.patch(compute.WORKLOADS, "api", patch, "default", subresource="status")
+
+        result = deploy_while(here, "deploy api --image=a:2", pass_tests)
+
+        assert result.code == 0, result.transcript
+        assert "Waiting    until SmokeTestsPassed is True" in result.err
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "promote", "abort", "skip"])
+def test_a_workload_without_waves_cannot_be_steered(verb: str) -> None:
+    with cli_session("DFW") as here:
+        assert here.run("deploy api --image=a:1 --city=DFW").code == 0
+
+        result = here.run(f"rollout {verb} api{' DFW' if verb == 'skip' else ''}")
+
+        assert result.code == 1
+        assert 'workload "api" has no waves: its cities are updated all at once' in result.err
+        assert "Try:  datumctl-compute deploy api --waves=each" in result.err
+
+
+def test_a_policy_that_the_server_refuses_is_named_before_anything_is_written() -> None:
+    with cli_session("DFW") as here:
+        result = here.run("deploy api --image=a:1 --city=DFW --gate=Available")
+
+        assert result.code != 0
+        assert "must not be a condition that the platform writes" in result.err
+        assert here.run("status api").code == 5

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build the etcd, the parts of Kubernetes and the kwok that the cluster suite uses.
+"""Build the etcd, the parts of Kubernetes, the Karmada and the kwok that the cluster suite uses.
 
 All are compiled by the local Go toolchain from their published modules, so the suite talks to
 the real server without a container runtime and without downloading a prebuilt binary.
@@ -30,6 +30,7 @@ from typing import Any
 
 ETCD_VERSION = "v3.5.16"
 KUBERNETES_VERSION = "v1.32.5"
+KARMADA_VERSION = "v1.18.2"
 KWOK_VERSION = "v0.7.0"
 
 # Raised when the way of building changes while the versions stay: old caches must not be reused.
@@ -37,6 +38,7 @@ RECIPE = 1
 
 ETCD_MODULE = "go.etcd.io/etcd/server/v3"
 KUBERNETES_MODULE = "k8s.io/kubernetes"
+KARMADA_MODULE = "github.com/karmada-io/karmada"
 KWOK_MODULE = "sigs.k8s.io/kwok"
 
 # A silent ten-minute compile looks like a hang; a line a minute does not.
@@ -68,8 +70,20 @@ KUBECTL = _kubernetes("kubectl")
 KUBE_CONTROLLER_MANAGER = _kubernetes("kube-controller-manager")
 KUBE_SCHEDULER = _kubernetes("kube-scheduler")
 KUBELET = _kubernetes("kubelet")
-# The cache is named after the versions of the others, so this one carries its own.
+# The cache is named after the versions of the others, so these carry their own.
 KWOK = Tool(f"kwok-{KWOK_VERSION}", KWOK_MODULE, KWOK_VERSION, f"{KWOK_MODULE}/cmd/kwok")
+
+KARMADA_TOOLS: Mapping[str, Tool] = {
+    name: Tool(
+        f"karmada-{name}-{KARMADA_VERSION}",
+        KARMADA_MODULE,
+        KARMADA_VERSION,
+        f"{KARMADA_MODULE}/cmd/{name}",
+    )
+    for name in ("aggregated-apiserver", "webhook", "controller-manager", "scheduler", "agent")
+}
+KARMADA_MANIFESTS = f"karmada-manifests-{KARMADA_VERSION}"
+"""A folder in the cache: what Karmada's module has besides programs."""
 
 DEFAULT_TOOLS: tuple[Tool, ...] = (ETCD, KUBE_APISERVER, KUBECTL)
 NODE_TOOLS: tuple[Tool, ...] = (KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET)
@@ -77,6 +91,7 @@ NODE_TOOLS: tuple[Tool, ...] = (KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KUBELET
 
 EXTRA_TOOLS: Mapping[str, tuple[Tool, ...]] = {
     "controller-manager": (KUBE_CONTROLLER_MANAGER,),
+    "karmada": (KUBE_CONTROLLER_MANAGER, *KARMADA_TOOLS.values()),
     "node": NODE_TOOLS,
     "kwok": (KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KWOK),
 }
@@ -90,6 +105,7 @@ class UpstreamModule:
     godebug: Mapping[str, str]
     # Modules that upstream replaces with a directory of its own tree.
     local_replacements: Sequence[str]
+    directory: Path
     commit: str | None = field(default=None)
 
 
@@ -173,6 +189,7 @@ def read_upstream(go: str, tool: Tool, work: Path) -> UpstreamModule:
         go=manifest["Go"],
         godebug={entry["Key"]: entry["Value"] for entry in manifest.get("Godebug") or []},
         local_replacements=local,
+        directory=Path(download["Dir"]),
         commit=(download.get("Origin") or {}).get("Hash"),
     )
 
@@ -219,6 +236,8 @@ def linker_flags(tool: Tool, upstream: UpstreamModule) -> str:
             values["gitCommit"] = upstream.commit
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
             flags += [f"-X {package}.{name}={value}" for name, value in values.items()]
+    if tool.module == KARMADA_MODULE:
+        flags.append(f"-X {KARMADA_MODULE}/pkg/version.gitVersion={tool.version}")
     return " ".join(flags)
 
 
@@ -273,12 +292,27 @@ def build(go: str, tools: Sequence[Tool], work: Path, directory: Path) -> None:
     (module / "go.mod").write_text(go_mod(tools[0], upstream), encoding="utf-8")
     compile_tools(go, tools, upstream, module, output)
     directory.mkdir(parents=True, exist_ok=True)
+    if tools[0].module == KARMADA_MODULE:
+        keep_manifests(upstream.directory, work, directory)
     size = sum(path.stat().st_size for path in output.iterdir()) / 2**20
     for tool in tools:
         # The work directory lies in the cache root, hence on the same file system: a reader
         # sees either no binary or the whole one.
         os.replace(output / go_binary(tool), directory / tool.name)
     report(f"built {names} {version} in {time.monotonic() - started:.0f} s ({size:.0f} MiB)")
+
+
+def keep_manifests(module: Path, work: Path, directory: Path) -> None:
+    """Copy Karmada's definitions and registrations before its programs: where those are, these
+    are too, and Go may have cleaned its module cache since."""
+    kept = work / KARMADA_MANIFESTS
+    for folder in ("charts/karmada/_crds", "artifacts/deploy"):
+        # Modules are read-only; a copy that is not can be deleted with the cache.
+        shutil.copytree(module / folder, kept / folder, copy_function=shutil.copyfile)
+    for path in (kept, *(path for path in kept.rglob("*") if path.is_dir())):
+        path.chmod(0o755)
+    shutil.rmtree(directory / KARMADA_MANIFESTS, ignore_errors=True)
+    os.replace(kept, directory / KARMADA_MANIFESTS)
 
 
 def go_binary(tool: Tool) -> str:

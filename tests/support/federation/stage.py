@@ -111,6 +111,7 @@ class Stage:
     parts: dict[str, StageProcess] = field(default_factory=dict)
     shared_namespace: str = ""
     hub_namespace: str = ""
+    quiet_seconds: float = 60.0
     platform: LocalPlatform = field(init=False)
     calls: RecordingAuthorizer = field(init=False)
     """The requests of every process to every plane."""

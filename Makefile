@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-long test-cluster test-containers test-campaign check bench generate record-rights plugin image artifact clean
+.PHONY: help up down test test-long test-cluster test-karmada test-containers test-campaign check bench generate record-rights plugin image artifact clean
 
 help: ## Show what each target does
 	@echo "Usage: make TARGET"
@@ -52,8 +52,11 @@ test: $(VENV)/.development ## Run the tests (a few minutes)
 test-long: $(VENV)/.development ## Run the simulations and whole-process tests that take longer
 	$(PYTEST) -n auto -m long --ignore=tests/cluster --ignore=tests/containers --timeout=900 $(ARGS)
 
-test-cluster: $(VENV)/.development ## Run the client suite on a real etcd and kube-apiserver, built by Go
+test-cluster: $(VENV)/.development ## Run on real API servers, Karmada and kubelets, built by Go
 	$(PYTEST) -m "cluster and not campaign" --timeout=1800 tests/cluster $(ARGS)
+
+test-karmada: $(VENV)/.development ## Run a federation on a real Karmada with two cells, built by Go
+	$(PYTEST) -m "cluster and not campaign" --timeout=1800 tests/cluster/karmada $(ARGS)
 
 test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=podman (default) or docker
 	$(PYTEST) -m "containers and not campaign" --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)

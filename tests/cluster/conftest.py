@@ -3,31 +3,57 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from scripts.cluster_tools import (
     DEFAULT_TOOLS,
+    EXTRA_TOOLS,
     KUBE_CONTROLLER_MANAGER,
-    NODE_TOOLS,
+    Tool,
     ToolsError,
     ensure_tools,
+    find_go,
+    missing_tools,
+    tools_dir,
 )
 from tests.support.cluster import node
 from tests.support.cluster.control_plane import ControlPlane
 
-
-def pytest_report_header() -> list[str]:
-    absent = node.missing()
-    return [f"tests with a kubelet are left out: {absent}"] if absent else []
+TOOLS_OF_MARKERS = {"kubelet": EXTRA_TOOLS["node"], "karmada": EXTRA_TOOLS["karmada"]}
+LEFT_OUT = pytest.StashKey[list[str]]()
 
 
+def wanted_tools(items: Sequence[pytest.Item]) -> list[Tool]:
+    found = [*DEFAULT_TOOLS, KUBE_CONTROLLER_MANAGER]
+    for marker, tools in TOOLS_OF_MARKERS.items():
+        if any(item.get_closest_marker(marker) for item in items):
+            found += tools
+    return list(dict.fromkeys(found))
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], marker: str, reason: str) -> None:
+    """A person learns what was not tested; an automatic run must test everything."""
+    left = [item for item in items if item.get_closest_marker(marker)]
+    if not left or not reason:
+        return
+    if os.environ.get("CI"):
+        raise pytest.UsageError(f"{len(left)} tests cannot run: {reason}")
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
+    config.stash.setdefault(LEFT_OUT, []).append(f"{len(left)} tests are left out: {reason}")
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if node.missing():
-        without = [item for item in items if item.get_closest_marker("kubelet") is None]
-        config.hook.pytest_deselected(items=[item for item in items if item not in without])
-        items[:] = without
+    leave_out(config, items, "kubelet", node.missing())
+    if missing_tools(tools_dir(), wanted_tools(items)):
+        try:
+            find_go()
+        except ToolsError as error:
+            leave_out(config, items, "cluster", str(error))
     # Whichever test comes first starts the servers; that time is bounded by the control plane
     # itself and must not count against the test.
     for item in items:
@@ -46,11 +72,19 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     shown = capture.global_and_fixture_disabled() if capture else contextlib.nullcontext()
     try:
         with shown:
-            with_node = any(item.get_closest_marker("kubelet") for item in session.items)
-            more = NODE_TOOLS if with_node else (KUBE_CONTROLLER_MANAGER,)
-            ensure_tools([*DEFAULT_TOOLS, *more])
+            ensure_tools(wanted_tools(session.items))
     except ToolsError as error:
         raise pytest.UsageError(str(error)) from error
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for line in terminalreporter.config.stash.get(LEFT_OUT, []):
+        terminalreporter.write_line(line)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and LEFT_OUT in session.config.stash:
+        session.exitstatus = pytest.ExitCode.OK
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,8 @@ from tests.support.client_conformance.fixture import (
     wait_served,
 )
 from tests.support.client_conformance.reader import READ_CASES, reader_target
-from tests.support.cluster.control_plane import HOST, ControlPlane
+from tests.support.cluster.certificates import HOST
+from tests.support.cluster.control_plane import ControlPlane
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 

@@ -3,7 +3,6 @@ configures it, and takes its bearer for that cell; tokens of others it refuses."
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,44 +13,18 @@ import yaml
 
 from scripts.cluster_tools import ensure_tools
 from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.hub_credentials import DISCOVERY, issuer, trust
+from tests.support.cluster.manifests import service_account_token
 from tests.support.overlays import manager
-from tests.support.paths import ROOT
 
 pytestmark = [pytest.mark.cluster, pytest.mark.realtime]
 
-PAGE = ROOT / "docs/operate/install.md"
 ACCOUNTS = "/api/v1/namespaces/{}/serviceaccounts"
-DISCOVERY = {
-    "apiVersion": "rbac.authorization.k8s.io/v1",
-    "kind": "ClusterRoleBinding",
-    "metadata": {"name": "issuer-discovery"},
-    "roleRef": {
-        "apiGroup": "rbac.authorization.k8s.io",
-        "kind": "ClusterRole",
-        "name": "system:service-account-issuer-discovery",
-    },
-    "subjects": [
-        {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:unauthenticated"}
-    ],
-}
-"""The hub reads the keys of the issuer without a credential."""
-
-
-def configuration() -> dict[str, Any]:
-    """The AuthenticationConfiguration of the page."""
-    blocks = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
-    [found] = [
-        document
-        for document in map(yaml.safe_load, blocks)
-        if document["kind"] == "AuthenticationConfiguration"
-    ]
-    return dict(found)
 
 
 @pytest.fixture(scope="module")
 def cell() -> Iterator[ControlPlane]:
-    issuer = configuration()["jwt"][0]["issuer"]["url"]
-    with ControlPlane(ensure_tools(), issuer=issuer) as running:
+    with ControlPlane(ensure_tools(), issuer=issuer("dfw")) as running:
         path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
         assert running.request("POST", path, DISCOVERY).status == 201
         for namespace, account in (("compute-system", "compute-manager"), ("other", "other")):
@@ -64,29 +37,11 @@ def cell() -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="module")
 def hub(cell: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    config = configuration()
-    # The name of the page's issuer leads nowhere: its keys are read where the cell is.
-    config["jwt"][0]["issuer"] |= {
-        "discoveryURL": f"{cell.server}/.well-known/openid-configuration",
-        "certificateAuthority": cell.ca_pem.decode(),
-    }
     file: Path = tmp_path_factory.mktemp("hub") / "authentication.yaml"
-    file.write_text(yaml.safe_dump(config))
+    file.write_text(yaml.safe_dump(trust({"dfw": cell})))
     arguments = (f"--authentication-config={file}",)
     with ControlPlane(ensure_tools(), apiserver_arguments=arguments) as running:
         yield running
-
-
-def token(cell: ControlPlane, namespace: str, account: str, audience: str) -> str:
-    body = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"audiences": [audience], "expirationSeconds": 3600},
-    }
-    path = f"{ACCOUNTS.format(namespace)}/{account}/token"
-    status, answer = cell.request("POST", path, body)
-    assert status == 201, answer
-    return str(answer["status"]["token"])
 
 
 def seen_as(hub: ControlPlane, bearer: str) -> tuple[int, dict[str, Any]]:
@@ -113,7 +68,7 @@ def test_the_hub_takes_the_projected_token_of_a_cell_for_that_cell(
     [projected] = [
         each["serviceAccountToken"] for each in volume["sources"] if "serviceAccountToken" in each
     ]
-    bearer = token(cell, "compute-system", "compute-manager", projected["audience"])
+    bearer = service_account_token(cell, "compute-system", "compute-manager", projected["audience"])
 
     wait_accepted(hub, bearer)
     _, user = seen_as(hub, bearer)
@@ -125,12 +80,12 @@ def test_the_hub_takes_the_projected_token_of_a_cell_for_that_cell(
 def test_the_hub_refuses_other_accounts_and_other_audiences(
     cell: ControlPlane, hub: ControlPlane
 ) -> None:
-    good = token(cell, "compute-system", "compute-manager", "compute-hub")
+    good = service_account_token(cell, "compute-system", "compute-manager", "compute-hub")
     wait_accepted(hub, good)
 
     for namespace, account, audience in (
         ("other", "other", "compute-hub"),
         ("compute-system", "compute-manager", "compute-projects"),
     ):
-        status, _ = seen_as(hub, token(cell, namespace, account, audience))
+        status, _ = seen_as(hub, service_account_token(cell, namespace, account, audience))
         assert status == 401, (account, audience)

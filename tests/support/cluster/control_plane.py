@@ -9,9 +9,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import datetime
 import http.client
-import ipaddress
 import json
 import os
 import secrets
@@ -29,12 +27,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-HOST = "127.0.0.1"
+from tests.support.cluster.certificates import HOST, write_credentials, write_private
+
 ADMIN_USER = "admin"
 PLAIN_USER = "plain"
 
@@ -99,6 +94,10 @@ class ControlPlane:
         return f"https://{HOST}:{self._port}"
 
     @property
+    def etcd_url(self) -> str:
+        return f"http://{HOST}:{self._etcd_port}"
+
+    @property
     def ca_file(self) -> Path:
         return self.directory / "ca.crt"
 
@@ -119,8 +118,8 @@ class ControlPlane:
             raise ControlPlaneError("the control plane is started already")
         self._directory = Path(tempfile.mkdtemp(prefix="control-plane-"))
         try:
-            self._etcd_port, self._etcd_peer_port, self._port = _free_ports(3)
-            self.ca_pem = _write_credentials(self._directory)
+            self._etcd_port, self._etcd_peer_port, self._port = free_ports(3)
+            self.ca_pem = write_credentials(self._directory)
             self._write_tokens()
             self._start_etcd()
             self.start_apiserver()
@@ -149,7 +148,7 @@ class ControlPlane:
             "kube-apiserver",
             [
                 str(self._tools / "kube-apiserver"),
-                f"--etcd-servers=http://{HOST}:{self._etcd_port}",
+                f"--etcd-servers={self.etcd_url}",
                 f"--bind-address={HOST}",
                 f"--advertise-address={HOST}",
                 f"--secure-port={self._port}",
@@ -189,7 +188,9 @@ class ControlPlane:
     def start_collector(self, *more: str) -> None:
         """Start the garbage collector and the end of namespaces, out of all that
         kube-controller-manager does, and these controllers. It finds kinds as they are now,
-        later ones late."""
+        later ones late. One that runs is replaced."""
+        if self._collector is not None:
+            self._collector.stop()
         controllers = ("garbage-collector-controller", "namespace-controller", *more)
         self._collector = Process(
             "kube-controller-manager",
@@ -268,7 +269,7 @@ class ControlPlane:
         return path
 
     def _start_etcd(self) -> None:
-        client_url = f"http://{HOST}:{self._etcd_port}"
+        client_url = self.etcd_url
         peer_url = f"http://{HOST}:{self._etcd_peer_port}"
         self._etcd = Process(
             "etcd",
@@ -381,7 +382,7 @@ def _text(body: object) -> str:
     return body if isinstance(body, str) else json.dumps(body)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     # All are held at once: a port that is given back may be the next one given out.
     with contextlib.ExitStack() as stack:
         ports: list[int] = []
@@ -390,90 +391,6 @@ def _free_ports(count: int) -> list[int]:
             holder.bind((HOST, 0))
             ports.append(holder.getsockname()[1])
         return ports
-
-
-def write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        # The mode given to open counts only when the file is new.
-        os.fchmod(descriptor, 0o600)
-        file.write(content)
-
-
-def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM,
-        # To verify service-account tokens the API server takes the public half of this file,
-        # and for that it reads the traditional form only.
-        serialization.PrivateFormat.TraditionalOpenSSL,
-        serialization.NoEncryption(),
-    )
-
-
-def _write_credentials(directory: Path) -> bytes:
-    """Write the CA certificate, the serving pair and the service-account key."""
-    now = datetime.datetime.now(datetime.UTC)
-    start, end = now - datetime.timedelta(hours=1), now + datetime.timedelta(days=7)
-
-    ca_key = ec.generate_private_key(ec.SECP256R1())
-    ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "control-plane-ca")])
-    ca_id = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
-    ca = (
-        x509.CertificateBuilder()
-        .subject_name(ca_name)
-        .issuer_name(ca_name)
-        .public_key(ca_key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(end)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(
-            x509.KeyUsage(
-                digital_signature=True,
-                content_commitment=False,
-                key_encipherment=False,
-                data_encipherment=False,
-                key_agreement=False,
-                key_cert_sign=True,
-                crl_sign=True,
-                encipher_only=False,
-                decipher_only=False,
-            ),
-            critical=True,
-        )
-        .add_extension(ca_id, critical=False)
-        .sign(ca_key, hashes.SHA256())
-    )
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")]))
-        .issuer_name(ca_name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(start)
-        .not_valid_after(end)
-        .add_extension(
-            x509.SubjectAlternativeName(
-                [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
-            ),
-            critical=False,
-        )
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(ca_id), critical=False
-        )
-        .sign(ca_key, hashes.SHA256())
-    )
-
-    service_account_key = ec.generate_private_key(ec.SECP256R1())
-    ca_pem = ca.public_bytes(serialization.Encoding.PEM)
-    (directory / "ca.crt").write_bytes(ca_pem)
-    (directory / "server.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    write_private(directory / "server.key", private_pem(key))
-    write_private(directory / "service-account.key", private_pem(service_account_key))
-    return ca_pem
 
 
 def main() -> int:

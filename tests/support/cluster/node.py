@@ -8,7 +8,6 @@ they are put back, and mounts, cgroups, the bridge and network namespaces are re
 from __future__ import annotations
 
 import contextlib
-import datetime
 import json
 import os
 import shutil
@@ -20,22 +19,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import yaml
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers.container import host
 from datum_compute.providers.container.build.archive import build_archive
-from tests.support.cluster.control_plane import (
-    ControlPlane,
-    ControlPlaneError,
-    Process,
-    private_pem,
-    write_private,
-)
+from tests.support.cluster.certificates import write_self_signed
+from tests.support.cluster.control_plane import ControlPlane, ControlPlaneError, Process
 
 IMAGE = host.BUSYBOX_IMAGE
 PAUSE = "localhost/datum-compute-pause:1"
@@ -88,21 +77,7 @@ class KubeletCredential:
             directory / "kubelet-client.crt",
             directory / "kubelet-client.key",
         )
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-        now = datetime.datetime.now(datetime.UTC)
-        found = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - datetime.timedelta(hours=1))
-            .not_valid_after(now + datetime.timedelta(days=7))
-            .sign(key, hashes.SHA256())
-        )
-        self.certificate.write_bytes(found.public_bytes(Encoding.PEM))
-        write_private(self.key, private_pem(key))
+        write_self_signed(self.certificate, self.key, "kube-apiserver")
 
     def apiserver_arguments(self) -> list[str]:
         return [

@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Mapping
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from datum_compute.api import planes
 from datum_compute.apiserver.http.listener import serve
 from datum_compute.apiserver.request.roles import Roles
-from datum_compute.assembly.local.platform import (
-    LocalPlatform,
-    ManagerFactory,
-    TransportFactory,
-    in_process_transport,
-)
+from datum_compute.assembly.local.platform import LocalPlatform, ManagerFactory
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import kubeconfig
 from datum_compute.client.protocol import Client
@@ -55,7 +51,7 @@ class ManagedPlatform:
 
 
 @contextlib.asynccontextmanager
-async def manager(directory: Path, name: str, *argv: str) -> AsyncIterator[None]:
+async def manager(directory: Path, name: str, *argv: str) -> AsyncIterator[Process]:
     log = (directory / f"{name}.log").open("wb")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "datum_compute.assembly.manager.main"),
@@ -63,7 +59,7 @@ async def manager(directory: Path, name: str, *argv: str) -> AsyncIterator[None]
         stderr=log,
     )
     try:
-        yield
+        yield process
         assert process.returncode is None, f"{name} ended by itself: see {log.name}"
     finally:
         if process.returncode is None:
@@ -103,14 +99,7 @@ class ManagerFiles:
 
 
 @contextlib.asynccontextmanager
-async def federation(
-    directory: Path,
-    *,
-    carrier: TransportFactory = in_process_transport,
-    elsewhere: Mapping[str, str] | None = None,
-) -> AsyncIterator[ManagedPlatform]:
-    """``elsewhere`` are the kubeconfigs of cells that another API server serves; ``carrier``
-    carries the requests of stand-ins and providers to them."""
+async def federation(directory: Path) -> AsyncIterator[ManagedPlatform]:
     env = SystemEnvironment()
     calls: list[RecordingAuthorizer] = []
 
@@ -119,9 +108,7 @@ async def federation(
         return calls[0]
 
     path = directory / "state.db"
-    platform = PlatformWithoutControllers(
-        env, path, SETTINGS, transport_factory=carrier, guard=guard
-    )
+    platform = PlatformWithoutControllers(env, path, SETTINGS, guard=guard)
     async with contextlib.AsyncExitStack() as stack:
         await stack.enter_async_context(platform.run(admin_token=TOKEN))
         port = await stack.enter_async_context(
@@ -139,7 +126,7 @@ async def federation(
             user = f"compute-cell-{cell}"
             core, hub = files.kubeconfig("root", user), files.kubeconfig("hub", user)
             config = files.config(cell, clusterName=cell, quotaKubeconfigPath=core)
-            own = (elsewhere or {}).get(cell) or files.kubeconfig(f"cell/{cell}", user)
+            own = files.kubeconfig(f"cell/{cell}", user)
             argv = [
                 "--enable-cell-controllers",
                 f"--server-config={config}",

@@ -21,6 +21,7 @@ from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.errors import ApiError
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
+from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.server import ApiServer
 from datum_compute.apiserver.storage import open_store
@@ -185,10 +186,7 @@ class LocalPlatform:
                 logs=self.providers.as_logs(),
                 commands=self.providers.as_commands(),
                 worker=self._worker,
-                admissions=(
-                    admission.build_admission(self._workload_reviewer),
-                    admission.build_claim_admission(self._claim_reviewer),
-                ),
+                admissions=self.admissions(),
             )
             self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (access.MASTERS,), admin_token)
@@ -236,6 +234,12 @@ class LocalPlatform:
             token=self.token(user),
             user_agent=user,
             field_manager=user,
+        )
+
+    def admissions(self) -> tuple[Admission, ...]:
+        return (
+            admission.build_admission(self._workload_reviewer),
+            admission.build_claim_admission(self._claim_reviewer),
         )
 
     def _workload_reviewer(self, project: str) -> Client:

@@ -60,6 +60,8 @@ def test_completion_lists_names_from_the_platform() -> None:
         ]
         assert complete(here, "deploy", "api", "--on-failure", "u")[0] == ["undo"]
         assert complete(here, "scale", "api", "")[0] == []
+        assert complete(here, "stop", "")[0] == ["api", "web"]
+        assert complete(here, "start", "api", "--city", "")[0] == ["DFW", "LHR"]
         assert _answer(here, "status", "a") == ["api\tAvailable", ":4"]
 
 

@@ -14,6 +14,7 @@ from datum_compute.providers.conformance import (
     networks,
     processes,
     removal,
+    suspension,
 )
 from tests.support.providers.container import container_cell
 
@@ -27,6 +28,13 @@ SMOKE = (
     lifecycle.an_instance_deleted_while_the_engine_is_away_is_removed_later,
     removal.an_instance_deleted_while_the_provider_is_down_is_released,
     removal.several_containers_are_removed_together,
+    suspension.a_stopped_instance_runs_nothing_until_it_is_started,
+    suspension.a_stopped_instance_stays_so_over_a_restart_of_the_provider,
+    suspension.an_instance_started_while_it_is_being_stopped_runs,
+    suspension.a_stopped_instance_is_deleted_as_any_other,
+    suspension.a_stopped_instance_keeps_its_address,
+    suspension.what_an_instance_has_written_is_there_after_a_stop,
+    suspension.a_stopped_instance_stays_so_while_the_engine_is_away,
     failures.an_image_that_cannot_be_had_is_reported,
     failures.a_template_that_cannot_run_is_reported,
     failures.an_instance_that_crashes_is_reported,

@@ -24,6 +24,8 @@ QUICK = {
     "deploy_with_data": (6, 8, 12, 20),
     "destroy_with_data": (10, 20),
     "create_project": (3,),
+    "stop": (2, 5, 9),
+    "start": (2, 6),
     "deploy_alone": (20,),
 }
 """Crashes that run with the ordinary tests."""

@@ -72,6 +72,13 @@ async def rolled(platform: PlatformRun) -> None:
     await apply(platform, desired("acme/web:2", 2))
 
 
+async def stopped(platform: PlatformRun) -> None:
+    await apply(platform, desired("acme/web:1", 2))
+    await asyncio.sleep(30)
+    body = merge({"metadata": {"annotations": {compute.ANNOTATION_SUSPENDED: "true"}}})
+    await platform.project.patch(compute.WORKLOADS, "web", body, NAMESPACE)
+
+
 async def destroyed(platform: PlatformRun) -> None:
     await apply(platform, desired("acme/web:1", 2))
     await asyncio.sleep(30)
@@ -139,6 +146,7 @@ SCENARIOS = [
     Scenario(crashing),
     Scenario(asleep),
     Scenario(rolled),
+    Scenario(stopped),
     Scenario(destroyed),
     Scenario(cut_off),
     Scenario(destroyed_while_cut_off),

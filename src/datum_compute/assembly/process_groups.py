@@ -26,7 +26,8 @@ def add_management(
 ) -> None:
     """Without a hub nothing is federated: the cell controllers run on the same plane."""
     metrics = manager.metrics
-    manager.add(workload_controller(projects, env, metrics=metrics))
+    entitlements = hub is not None
+    manager.add(workload_controller(projects, env, metrics=metrics, entitlements=entitlements))
     if hub is not None:
         manager.add(
             federator(projects, hub, env, metrics=metrics),

@@ -42,6 +42,8 @@ COMMANDS = {
     "rollout": "Follow a rollout, show its history, or roll it back",
     "restart": "Replace every instance, one by one in each city",
     "scale": "Change how many instances run in each city",
+    "stop": "Stop a workload; it keeps its addresses, data and quota",
+    "start": "Start a stopped workload",
     "destroy": "Delete a workload and everything it runs",
     "config": "List, show and change ConfigMaps of the project",
     "secrets": "List and change Secrets of the project; values are never shown",
@@ -57,7 +59,12 @@ COMMANDS = {
 }
 """Verb -> summary. The verb's module has the same name, with _ for -."""
 
-FOLDERS = {"config": "data", "secrets": "data"}
+FOLDERS = {
+    "config": "data",
+    "secrets": "data",
+    "stop": "suspension",
+    "start": "suspension",
+}
 """Verbs whose module is in a folder that they share."""
 
 WITHOUT_ACCESS = frozenset({"access", "context", "projects", "local", "completion", "version"})

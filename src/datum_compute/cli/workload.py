@@ -13,11 +13,13 @@ from datum_compute.api.compute.constants import (
     LABEL_WORKLOAD_UID,
 )
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, not_found
+from datum_compute.cli.errors import CommandError, Exit, not_found, unknown
 from datum_compute.cli.explain import states
+from datum_compute.cli.explain.health import describe_stop
 from datum_compute.cli.explain.suggestions import Remark, command
-from datum_compute.cli.render.output import count
+from datum_compute.cli.render.output import count, seconds_since
 from datum_compute.cli.render.spec_diff import masked_variables
+from datum_compute.cli.rollout.state import find_stop
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
@@ -50,6 +52,25 @@ async def require_workload(context: Context, client: ApiClient) -> Workload:
     return live
 
 
+async def deployments_of(client: ApiClient, live: Json) -> list[Workload]:
+    selector = f"{compute.LABEL_WORKLOAD_UID}={live['metadata']['uid']}"
+    page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
+    return [to_dict(each) for each in page.items]
+
+
+async def deployments_in(
+    context: Context, client: ApiClient, live: Workload, city: str
+) -> list[Workload]:
+    deployments = await deployments_of(client, live)
+    there = [each for each in deployments if each["spec"]["cityCode"].upper() == city]
+    if not there:
+        name = context.args.name
+        cities = sorted({c for p in live["spec"]["placements"] for c in p["cityCodes"]})
+        where = f' in workload "{name}"'
+        raise unknown("city", context.args.city, cities, command("status", name), where)
+    return there
+
+
 def conflict_error(doing: str, name: str) -> CommandError:
     return CommandError(
         f'{doing} "{name}": too many concurrent changes',
@@ -68,6 +89,14 @@ def being_destroyed_error(name: str) -> CommandError:
         code="Conflict",
         retryable=True,
     )
+
+
+def say_if_stopped(context: Context, workload: Json) -> None:
+    name, stop = workload["metadata"]["name"], find_stop(workload)
+    if stop is not None:
+        was = describe_stop(stop, seconds_since(stop.since, context.env.now()))
+        see = context.command("start", name)
+        context.say(f'"{name}" was {was}; changes take effect when it starts:  {see}\n')
 
 
 def print_fields(context: Context, pairs: Sequence[tuple[str, str]]) -> None:

@@ -6,7 +6,7 @@ so both have the same Events.
 
 A healthy object gets few: one when it starts to serve, one when the wanted number changes. A
 blocking reason that needs action always gets a Warning, and so does a workload that no
-longer serves.
+longer serves, unless a user asked for that.
 """
 
 from __future__ import annotations
@@ -133,4 +133,5 @@ def _warns(condition: Condition) -> bool:
 
 
 def _warning(condition: Condition) -> EventContent:
-    return EventContent(WARNING, condition.reason, condition.message)
+    requested = reasons.lookup(condition.reason).requested
+    return EventContent(NORMAL if requested else WARNING, condition.reason, condition.message)

@@ -3,8 +3,9 @@
 An Instance with a gate is ignored. When the last gate is removed the finalizer is stored, and
 only then the provider is called, so that everything it starts will be torn down. The report of
 the provider (both conditions, addresses) is one status write, with the hash of its template,
-also where that template cannot run. On deletion the provider tears down first; then the
-finalizer is released.
+also where that template cannot run. One that is marked as stopped is stopped by the provider, and
+reported so once nothing of it runs. On deletion the provider tears down first; then the finalizer
+is released.
 
 ``Ready`` is never written here: it is the Instance controller's rollup.
 """
@@ -24,6 +25,9 @@ from datum_compute.client.protocol import Client
 from datum_compute.env import Environment
 from datum_compute.providers import errors
 from datum_compute.providers.protocol import (
+    PROGRAMMED,
+    STOPPING,
+    SUSPENDED,
     Addresses,
     InstanceReport,
     InstanceTarget,
@@ -90,9 +94,21 @@ class InstanceRunner:
             cell_client, compute.INSTANCES, obj, finalizer=self.finalizer
         )
         self._env.fault("provider.before-ensure")
-        report, result = await self._ensure(target)
+        call = self._suspend if target.instance.suspended else self._ensure
+        report, result = await call(target)
         await patch.write_status(cell_client, compute.INSTANCES, obj, self._status(obj, report))
         return result
+
+    async def _suspend(self, target: InstanceTarget) -> tuple[InstanceReport, Result]:
+        """``Programmed`` stays True where it is: what was handed to the runtime is still there."""
+        programmed = PROGRAMMED if target.instance.programmed else SUSPENDED
+        try:
+            await self._provider.suspend(target)
+        except errors.NotReady as error:
+            if target.instance.status.suspended:
+                raise Waiting(str(error), error.delay) from error
+            return InstanceReport(programmed, STOPPING), after(error.delay)
+        return InstanceReport(programmed, SUSPENDED), DONE
 
     async def _ensure(self, target: InstanceTarget) -> tuple[InstanceReport, Result]:
         try:
@@ -129,6 +145,10 @@ class InstanceRunner:
         if instance.template_hash:
             # Also of a template that cannot run.
             status["controller"] = {"observedTemplateHash": instance.template_hash}
+        if report.available == SUSPENDED:
+            status["suspended"] = True
+        else:
+            status.pop("suspended", None)
         if report.interfaces:
             status["networkInterfaces"] = [_interface(one) for one in report.interfaces]
         return status
@@ -156,6 +176,7 @@ def _relevant_state(obj: Object) -> tuple[object, ...]:
         conditions.find(status.conditions, compute.CONDITION_AVAILABLE),
         status.controller,
         status.network_interfaces,
+        status.suspended,
     )
 
 

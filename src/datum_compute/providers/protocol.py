@@ -3,7 +3,7 @@
 The frame in :mod:`.frame` does what is the same for all: it ignores gated Instances, holds the
 finalizer before anything is started, calls the provider, writes its report in one status write,
 and on deletion releases the finalizer only after the provider has torn everything down. That
-leaves two idempotent calls and a name. A provider with logs also implements :class:`LogSource`,
+leaves three idempotent calls and a name. A provider with logs also implements :class:`LogSource`,
 one that can run commands in an Instance :class:`ExecSource`.
 
 :mod:`.errors` lists the errors a provider raises and what follows from each. A provider is
@@ -71,6 +71,15 @@ class Provider(Protocol):
         stored, whenever the Instance changes or ``requeue_after`` is over; also after a
         restart, for Instances started before it. Idempotent. A running Instance is never
         altered: another template arrives as another Instance.
+        """
+        ...
+
+    async def suspend(self, target: InstanceTarget) -> None:
+        """Stop what runs of this Instance, if anything, and keep the rest: its address as far as
+        it is the provider's to give, and its data.
+
+        Called for an Instance that is stopped as ``ensure`` is for others, which starts it again.
+        Idempotent. While it is under way it raises ``NotReady`` and is called again.
         """
         ...
 
@@ -144,6 +153,8 @@ AVAILABLE = ConditionState(TRUE, compute.REASON_AVAILABLE, "Instance is availabl
 PROGRAMMING = ConditionState(
     UNKNOWN, compute.REASON_PROGRAMMING_IN_PROGRESS, "Instance is being programmed"
 )
+STOPPING = ConditionState(FALSE, compute.REASON_STOPPING, "Instance is being stopped")
+SUSPENDED = ConditionState(FALSE, compute.REASON_SUSPENDED, "Instance is stopped")
 PROVISIONING = ConditionState(UNKNOWN, compute.REASON_PROVISIONING, "Instance is being provisioned")
 
 

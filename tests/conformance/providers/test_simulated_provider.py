@@ -29,6 +29,7 @@ from datum_compute.providers.conformance import (
     logs,
     networks,
     removal,
+    suspension,
 )
 from datum_compute.providers.conformance.harness import addresses, expect, run
 from datum_compute.providers.errors import Rejected
@@ -82,6 +83,10 @@ class WorldProvider(SimulatedProvider):
         if report.available.status == conditions.TRUE:
             self.world.run(self.key(target), target.instance)
         return report
+
+    async def suspend(self, target: InstanceTarget) -> None:
+        await super().suspend(target)
+        self.world.runs.pop(self.key(target), None)
 
     async def remove(self, target: InstanceTarget) -> None:
         await super().remove(target)
@@ -255,6 +260,17 @@ class LeavesThings(WorldProvider):
         await SimulatedProvider.remove(self, target)
 
 
+class NeverStops(WorldProvider):
+    async def suspend(self, target: InstanceTarget) -> None:
+        await SimulatedProvider.suspend(self, target)
+
+
+class LosesAddresses(WorldProvider):
+    async def suspend(self, target: InstanceTarget) -> None:
+        await super().suspend(target)
+        self._interfaces.release(target.uid)
+
+
 class StartsAfresh(WorldProvider):
     def __init__(self, world: World, cell: SingleFleet, env: SimulatedEnvironment, net: bool):
         super().__init__(world, cell, env, net)
@@ -329,6 +345,8 @@ class EndlessLines(WorldProvider):
         (AdoptsByName, lifecycle.a_successor_never_adopts_what_its_predecessor_left, "of its own"),
         (LeavesThings, removal.a_deleted_instance_leaves_nothing, "are left"),
         (LeavesThings, removal.a_teardown_that_the_provider_did_not_finish_is_finished, "are left"),
+        (NeverStops, suspension.a_stopped_instance_runs_nothing_until_it_is_started, "and runs"),
+        (LosesAddresses, suspension.a_stopped_instance_keeps_its_address, "another"),
         (StartsAfresh, lifecycle.a_restart_of_the_provider_disturbs_nothing, "started again"),
         (NeverSilent, lifecycle.nothing_is_written_while_nothing_changes, "was written"),
         (OneAddressForAll, networks.each_instance_has_an_address_of_its_own, "addresses are"),

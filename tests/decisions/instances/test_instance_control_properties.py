@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from random import Random
@@ -21,6 +21,8 @@ from datum_compute.decisions.instances.plan import (
     DeleteReason,
     InstancePlan,
     PatchLabels,
+    Resume,
+    Suspend,
     Wait,
 )
 from tests.support.decisions.builders import DEPLOYMENT
@@ -40,15 +42,17 @@ Check = Callable[[ModelDeployment, InstancePlan], None]
 
 STRAYS = [("who-0", None), ("who-1", None), ("twin-0", 0), ("twin-2", 2), ("twin-7", 7)]
 """Without an ordinal, or with that of another."""
-EMPTY = 16
+EMPTY = 32
 """No Instance."""
 
 
 def model(name: str, ordinal: int | None, state: int) -> ModelInstance:
-    """Numbers below 16 encode every state: quicker to draw than its parts."""
-    stale, unready, deleting, unlabelled = (bool(state & bit) for bit in (1, 2, 4, 8))
+    """Numbers below 32 encode every state: quicker to draw than its parts."""
+    stale, unready, deleting, unlabelled, marked = (bool(state & bit) for bit in (1, 2, 4, 8, 16))
     hash = "old" if stale else "new"
-    return ModelInstance(name, ordinal, hash, not unready, deleting, labelled=not unlabelled)
+    return ModelInstance(
+        name, ordinal, hash, not unready, deleting, labelled=not unlabelled, suspended=marked
+    )
 
 
 def world_of(slots: list[int], strays: list[tuple[int, int]]) -> list[ModelInstance]:
@@ -59,9 +63,9 @@ def world_of(slots: list[int], strays: list[tuple[int, int]]) -> list[ModelInsta
 # Most slots are healthy, or nearly so: otherwise deployments whose first action is one of the
 # last in order would hardly ever be drawn.
 any_state = st.integers(0, EMPTY)
-sane_state = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3, EMPTY])
+sane_state = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3, 18, 19, EMPTY])
 no_strays: st.SearchStrategy[list[tuple[int, int]]] = st.just([])
-some_strays = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 15)), min_size=1, max_size=3)
+some_strays = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 31)), min_size=1, max_size=3)
 any_world = st.one_of(
     st.builds(world_of, st.lists(any_state, max_size=8), no_strays | some_strays),
     st.builds(world_of, st.lists(sane_state, max_size=8), no_strays),
@@ -358,11 +362,65 @@ def test_a_plan_is_empty_exactly_when_instances_are_settled(
     assert decide(settled(wanted), wanted) == InstancePlan()
 
 
+@given(any_world, desired)
+def test_while_stopped_every_instance_is_marked_and_nothing_else_happens(
+    models: list[ModelInstance], wanted: int
+) -> None:
+    plan = decide(models, wanted, suspended=True)
+
+    if wanted == 0:
+        assert plan == decide(models, 0)
+        return
+    marked = {action.name for action in plan.actions if isinstance(action, Suspend)}
+    assert marked == {each.name for each in models if not each.suspended and not each.deleting}
+    assert (steps(plan), plan.queued, plan.held) == ([], (), ())
+
+
+@given(any_world, some, st.sampled_from(["", "CellDisconnected"]))
+def test_no_instance_is_started_before_those_below_are_ready(
+    models: list[ModelInstance], wanted: int, hold_rolls: str
+) -> None:
+    named = {each.name: each for each in models}
+
+    plan = decide(models, wanted, hold_rolls=hold_rolls)
+
+    for step in steps(plan):
+        if isinstance(step, Resume):
+            assert named[step.name].suspended
+            below = [named.get(slot(ordinal)) for ordinal in range(step.ordinal)]
+            # One of an older template is replaced, not started.
+            current = [b for b in below if b is None or b.hash == "new" or hold_rolls]
+            assert all(b and not (b.deleting or b.suspended) for b in current)
+            assert all(b and b.ready for b in below if b is None or b.hash == "new")
+
+
+@given(any_world, some, st.booleans(), randoms)
+def test_a_stop_and_a_start_end_where_a_start_alone_would(
+    models: list[ModelInstance], wanted: int, roll: bool, random: Random
+) -> None:
+    world = ModelDeployment.of(models, wanted)
+    world.suspended = True
+    run(world, random)
+    assert world.ready == 0
+    kept = {(each.name, each.uid) for each in world.models.values()}
+    world.hash = "newer" if roll else "new"
+    world.suspended = False
+
+    run(world, random)
+
+    assert world.as_wanted
+    if all(each.in_slot and each.hash == "new" for each in models) and not roll:
+        inside = {each for each in kept if each[0] in world.models}
+        assert inside <= {(each.name, each.uid) for each in world.models.values()}
+
+
 def health_only(view: compute.Instance) -> Any:
     """An object with only the fields of ``plan_key``."""
-    name, uid, labels, deleting, template_hash, ready = view.plan_key
+    name, uid, labels, deleting, template_hash, ready, suspended = view.plan_key
     metadata = SimpleNamespace(name=name, uid=uid, labels=labels, deleting=deleting)
-    return SimpleNamespace(metadata=metadata, template_hash=template_hash, ready=ready)
+    return SimpleNamespace(
+        metadata=metadata, template_hash=template_hash, ready=ready, suspended=suspended
+    )
 
 
 @given(any_world, desired, st.sampled_from(["", "CellDisconnected"]))
@@ -386,7 +444,11 @@ def test_only_the_state_of_an_instance_matters(
     assert plans[0] == plans[1]
 
 
-def worlds(slots: int, states: range, strays: bool) -> Iterator[list[ModelInstance]]:
+SMALL_STATES = (*range(8), 16, 17, 18, 19)
+"""Every state of a labelled Instance that is not marked or not being deleted."""
+
+
+def worlds(slots: int, states: Sequence[int], strays: bool) -> Iterator[list[ModelInstance]]:
     """All Instances of this many slots, alone or with each of the strays."""
     others: list[list[tuple[int, int]]] = [[]]
     if strays:
@@ -405,12 +467,13 @@ def worlds(slots: int, states: range, strays: bool) -> Iterator[list[ModelInstan
         test_scale_down_removes_the_highest_ordinals_only_when_the_rest_is_settled,
         test_instances_outside_the_slots_are_deleted_first,
         test_a_plan_is_empty_exactly_when_instances_are_settled,
+        test_while_stopped_every_instance_is_marked_and_nothing_else_happens,
     ],
     ids=lambda promise: promise.__name__.removeprefix("test_"),
 )
 def test_rules_hold_for_every_small_deployment(promise: Any) -> None:
     """Exhaustive, since random draws hardly ever give Instances to which two rules apply."""
-    for models in worlds(3, range(8), strays=False):
+    for models in worlds(3, SMALL_STATES, strays=False):
         for wanted in (1, 2, 3):
             promise.hypothesis.inner_test(models, wanted)
 
@@ -420,6 +483,7 @@ def test_rules_hold_for_every_small_deployment(promise: Any) -> None:
     [
         test_no_successor_is_created_before_its_predecessor_is_ready,
         test_a_plan_names_no_instance_twice,
+        test_no_instance_is_started_before_those_below_are_ready,
         test_labels_are_backfilled_regardless_of_order_and_never_count_as_an_update,
     ],
     ids=lambda promise: promise.__name__.removeprefix("test_"),
@@ -428,14 +492,14 @@ def test_rules_hold_for_every_small_deployment(promise: Any) -> None:
 def test_rules_hold_for_every_small_deployment_connected_or_not(
     promise: Any, hold_rolls: str
 ) -> None:
-    for models in worlds(2, range(16), strays=True):
+    for models in worlds(2, (*range(16), *SMALL_STATES[8:]), strays=True):
         for wanted in (1, 2):
             promise.hypothesis.inner_test(models, wanted, hold_rolls)
 
 
 def test_every_small_deployment_settles() -> None:
     random = Random(0)
-    for models in worlds(2, range(8), strays=True):
+    for models in worlds(2, SMALL_STATES, strays=True):
         for wanted in (0, 1, 3):
             world = ModelDeployment.of(models, wanted)
             run(world, random)

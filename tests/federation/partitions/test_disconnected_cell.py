@@ -237,6 +237,8 @@ class Restarting:
             self.starts.append(subject.uid)
         return InstanceReport(PROGRAMMED, AVAILABLE, requeue_after=1.0)
 
+    async def suspend(self, subject: InstanceTarget) -> None: ...
+
     async def remove(self, subject: InstanceTarget) -> None:
         self.ended_at.pop(subject.uid, None)
 

@@ -468,6 +468,9 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
     ledger.at(here, f"deploy {'x' * 64} --image=a:1 --city=DFW")
     ledger.at(here, "scale api --min 2 --placement other")
     ledger.at(here, "restart api --city LAX")
+    here.run("stop api")
+    ledger.at(here, "start api --city DFW")
+    here.run("start api")
     _unusual_workloads(here)
     ledger.at(here, "deploy two --city=DFW")
     ledger.at(here, "deploy vm --image=a:2")
@@ -638,6 +641,14 @@ def _others(ledger: ErrorTranscript, here: CliSession) -> None:
         InterceptedSession(here, _answer(404, "NotFound", method="PATCH")),
         "restart api --city DFW --no-wait",
     )
+    live = here.act(here.client().get(compute.WORKLOADS, "api", "default")).to_wire()
+
+    async def lose_the_stop(request: HttpRequest, number: int) -> HttpResponse | None:
+        if request.method != "PATCH":
+            return None
+        return HttpResponse(200, {"content-type": "application/json"}, live)
+
+    ledger.between(InterceptedSession(here, lose_the_stop), "stop api")
     here.broken_after = 4
     ledger.at(here, "workloads --watch")
     here.broken_after = None

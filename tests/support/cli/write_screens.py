@@ -321,7 +321,65 @@ def data(here: CliSession) -> Iterator[str]:
     )
 
 
+def stopping(here: CliSession) -> Iterator[str]:
+    """A workload and a city are stopped, changed meanwhile, and started."""
+    here.wait_until(10)
+    yield from run_commands(here, DEPLOY, "stop api")
+    here.wait_until(30 + 3 * 3600)
+    yield from run_commands(here, "why api", "why api-default-dfw-0", "rollout status api")
+    yield from in_every_format(here, "status api")
+    yield from run_commands(
+        here,
+        "workloads",
+        "workloads --health stopped",
+        "instances",
+        "instances describe api-default-dfw-0",
+        "workloads describe api",
+        "stop api",
+        "start api --city DFW",
+        f"deploy api --image={NEWER} --dry-run",
+        f"deploy api --image={NEWER}",
+        f"deploy api --image={NEWER}",
+        "scale api --min 3",
+        "scale api --min 3 --no-wait -o json",
+        "restart api",
+        "rollout undo api --to-revision 2 --yes",
+        "rollout history api",
+        "rollout status api --no-wait",
+        "status api",
+        "start api",
+        "start api",
+        "status api",
+    )
+    yield from run_commands(
+        here,
+        "stop api --city dfw",
+        "status api",
+        "status api -o json",
+        "workloads",
+        "why api",
+        "scale api --min 1",
+        "start api",
+        "stop api --no-wait -o json",
+    )
+    here.wait(60)
+    yield from run_commands(
+        here,
+        "start api -o json",
+        "start api --city DFW",
+        "stop api --city ORD",
+        "stop nosuch",
+        "stop",
+        "stop api --timeout never",
+    )
+    marked = merge({"metadata": {"annotations": {compute.ANNOTATION_SUSPENDED: "yes"}}})
+    here.act(here.client().patch(compute.WORKLOADS, "api", marked, "default"))
+    here.wait(60)
+    yield from run_commands(here, "status api", "resume api", "suspend api", "destroy api --yes")
+
+
 SCENES: dict[str, WriteScene] = {
+    "stopping": WriteScene(stopping),
     "data": WriteScene(data),
     "formats": WriteScene(formats),
     "history": WriteScene(history),

@@ -35,8 +35,11 @@ def instance(
     observed: str | None = None,
     generation: int = 1,
     uid: str = "",
+    suspended: bool = False,
+    stopped: bool = False,
 ) -> compute.Instance:
-    """``hash=None`` leaves the controller's part of the spec away."""
+    """``hash=None`` leaves the controller's part of the spec away; ``suspended`` marks it to be
+    stopped, and with ``stopped`` its provider reports that it is."""
     name = name if name is not None else f"{DEPLOYMENT}-{ordinal}"
     own = {} if ordinal is None else {compute.LABEL_INSTANCE_INDEX: str(ordinal)}
     given = tuple(conditions) or (
@@ -54,6 +57,7 @@ def instance(
             uid=uid or f"uid-of-{name}",
             generation=generation,
             labels=dict(own if labels is None else labels),
+            annotations={compute.ANNOTATION_SUSPENDED: "true"} if suspended else {},
             deletion_timestamp=NOW if deleting else None,
         ),
         spec=compute.InstanceSpec(controller=controller),
@@ -62,6 +66,7 @@ def instance(
             controller=compute.InstanceControllerStatus(observed_template_hash=observed)
             if observed is not None
             else None,
+            suspended=stopped,
         ),
     )
 

@@ -18,7 +18,9 @@ from datum_compute.decisions.instances.plan import (
     Delete,
     InstancePlan,
     PatchLabels,
+    Resume,
     Step,
+    Suspend,
     Wait,
 )
 from tests.support.decisions.builders import DEPLOYMENT, instance
@@ -39,6 +41,7 @@ class ModelInstance:
     deleting: bool = False
     labelled: bool = True
     uid: str = "1"
+    suspended: bool = False
 
     @property
     def in_slot(self) -> bool:
@@ -66,11 +69,17 @@ def view(model: ModelInstance) -> compute.Instance:
         deleting=model.deleting,
         labels=labels,
         uid=model.uid,
+        suspended=model.suspended,
     )
 
 
 def decide(
-    models: Iterable[ModelInstance], desired: int, hash: str = "new", *, hold_rolls: str = ""
+    models: Iterable[ModelInstance],
+    desired: int,
+    hash: str = "new",
+    *,
+    hold_rolls: str = "",
+    suspended: bool = False,
 ) -> InstancePlan:
     return decide_instances(
         deployment_name=DEPLOYMENT,
@@ -79,12 +88,13 @@ def decide(
         labels_for=labels_for,
         instances=[view(model) for model in models],
         hold_rolls=hold_rolls,
+        suspended=suspended,
     )
 
 
 def steps(plan: InstancePlan) -> list[Step]:
-    """What is done now, labels apart."""
-    return [action for action in plan.actions if not isinstance(action, PatchLabels)]
+    """What is done now, labels and stops apart."""
+    return [each for each in plan.actions if not isinstance(each, PatchLabels | Suspend)]
 
 
 def settled(size: int, hash: str = "new") -> list[ModelInstance]:
@@ -96,6 +106,7 @@ class ModelDeployment:
     models: dict[str, ModelInstance]
     desired: int
     hash: str = "new"
+    suspended: bool = False
     _made: int = field(default=1)
 
     @classmethod
@@ -105,7 +116,7 @@ class ModelDeployment:
         return cls({model.name: model for model in models}, desired, hash)
 
     def plan(self) -> InstancePlan:
-        return decide(self.models.values(), self.desired, self.hash)
+        return decide(self.models.values(), self.desired, self.hash, suspended=self.suspended)
 
     def do(self, action: Action) -> None:
         """As an API server would: a create meets what exists, a delete its precondition."""
@@ -121,6 +132,10 @@ class ModelDeployment:
             case PatchLabels(name=name, uid=uid):
                 if name in self.models and self.models[name].uid == uid:
                     self.models[name] = replace(self.models[name], labelled=True)
+            case Suspend(name=name, uid=uid) | Resume(name=name, uid=uid):
+                if name in self.models and self.models[name].uid == uid:
+                    marked = isinstance(action, Suspend)
+                    self.models[name] = replace(self.models[name], suspended=marked)
             case Wait():
                 pass
 
@@ -129,15 +144,18 @@ class ModelDeployment:
         return [
             model
             for model in self.models.values()
-            if model.deleting or (not model.ready and model.hash != BAD)
+            if model.deleting or (model.ready if model.suspended else self._starts(model))
         ]
 
+    def _starts(self, model: ModelInstance) -> bool:
+        return not model.ready and model.hash != BAD
+
     def happens(self, model: ModelInstance) -> None:
-        """One that is being deleted goes, any other becomes ready."""
+        """One that is being deleted goes, one that is marked stops, any other becomes ready."""
         if model.deleting:
             del self.models[model.name]
         else:
-            self.models[model.name] = replace(model, ready=True)
+            self.models[model.name] = replace(model, ready=not model.suspended)
 
     def crashes(self, name: str) -> None:
         self.models[name] = replace(self.models[name], ready=False)
@@ -152,6 +170,9 @@ class ModelDeployment:
     @property
     def as_wanted(self) -> bool:
         return set(self.models) == {slot(ordinal) for ordinal in range(self.desired)} and all(
-            model.ready and model.hash == self.hash and not model.deleting and model.labelled
+            model.ready
+            and model.hash == self.hash
+            and not (model.deleting or model.suspended)
+            and model.labelled
             for model in self.models.values()
         )

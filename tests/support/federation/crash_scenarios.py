@@ -370,11 +370,57 @@ async def lose_a_companion(on: Stage) -> None:
     await gone(on.hub, core.SECRETS, "keys", on.hub_namespace)
 
 
+async def mark(on: Stage, kind: Resource, name: str, value: str | None) -> None:
+    body = merge({"metadata": {"annotations": {compute.ANNOTATION_SUSPENDED: value}}})
+    await on.project.patch(kind, name, body, NAMESPACE)
+
+
+async def stop(on: Stage) -> None:
+    await mark(on, compute.WORKLOADS, "web", "true")
+
+
+async def stopped(on: Stage) -> None:
+    await deployed_in_two_cities(on)
+    await settled(on)
+    await stop(on)
+
+
+async def start(on: Stage) -> None:
+    await mark(on, compute.WORKLOADS, "web", None)
+
+
+async def stop_one_city(on: Stage) -> None:
+    await mark(on, compute.WORKLOAD_DEPLOYMENTS, "web-default-dfw", "true")
+
+
+async def stopped_and_changed(on: Stage) -> None:
+    await create(on)
+    await settled(on)
+    await stop(on)
+    await settled(on)
+    await change(on, replace(WEB, image="acme/web:2", minimum=3))
+
+
+async def start_the_change(on: Stage) -> None:
+    await start(on)
+
+
+async def stop_and_start_at_once(on: Stage) -> None:
+    await stop(on)
+    await asyncio.sleep(0.05)
+    await start(on)
+
+
 SCENARIOS = [
     Scenario(deploy),
     Scenario(scale_up, deployed),
     Scenario(scale_down, deployed),
     Scenario(change_the_image, deployed),
+    Scenario(stop, deployed_in_two_cities),
+    Scenario(start, stopped),
+    Scenario(stop_one_city, deployed),
+    Scenario(start_the_change, stopped_and_changed),
+    Scenario(stop_and_start_at_once, deployed),
     Scenario(restart, deployed),
     Scenario(restart_one_city, deployed),
     Scenario(fix_a_bad_image, deployed_badly),

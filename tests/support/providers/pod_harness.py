@@ -23,6 +23,7 @@ from datum_compute.providers.conformance import (
     PrivateImage,
     failures,
     networks,
+    suspension,
 )
 from datum_compute.providers.conformance.harness import addresses, create, expect, run, wait
 from datum_compute.providers.pod import PodProvider, PodSettings
@@ -65,6 +66,7 @@ LACKS = {
     Capability.VIRTUAL_MACHINES: Lack(
         "a Pod runs containers", failures.a_virtual_machine_is_refused
     ),
+    Capability.KEPT: Lack("a Pod cannot be stopped", suspension.a_started_instance_is_made_anew),
     Capability.DISKS: Lack("a Pod's files end with it", failures.a_disk_is_refused),
 }
 

@@ -116,7 +116,8 @@ def test_a_condition_that_is_shown_is_one_the_kind_declares() -> None:
             [
                 each.name
                 for each in compute.REASONS.values()
-                if each.needs_action and each.name not in compute.GATE_REASONS
+                if each.needs_action and not each.requested
+                if each.name not in compute.GATE_REASONS
                 if {compute.INSTANCE_AVAILABLE, compute.INSTANCE_READY} & {*each.false}
             ],
         ),

@@ -35,6 +35,8 @@ class SlowProvider:
         found = ConditionState(conditions.UNKNOWN, compute.REASON_PROVISIONING, "it starts")
         return InstanceReport(PROGRAMMED, found)
 
+    async def suspend(self, target: InstanceTarget) -> None: ...
+
     async def remove(self, target: InstanceTarget) -> None: ...
 
 

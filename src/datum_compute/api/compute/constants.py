@@ -70,6 +70,12 @@ ANNOTATION_ROLL_ON_CONFIG_CHANGE = "compute.datumapis.com/roll-on-config-change"
 """On a template: ``true`` rolls every Instance when data that the template names changes."""
 ANNOTATION_REFERENCED_BY = "compute.datumapis.com/referenced-by"
 """On a companion: the project's deployments that use it, as a JSON list of ``namespace/name``."""
+ANNOTATION_SUSPENDED = "compute.datumapis.com/suspended"
+"""On a Workload, a deployment or a cell's Instance: any text but the empty one stops it. On a
+deployment it says who wrote it: :data:`SUSPENDED_BY_WORKLOAD`, :data:`SUSPENDED_BY_PROJECT`, or a
+user."""
+ANNOTATION_SUSPENDED_BY = "compute.datumapis.com/suspended-by"
+"""On what a user has stopped: who did, and when, as JSON with ``actor`` and ``timestamp``."""
 ANNOTATION_INSTANCE_UID = "compute.datumapis.com/instance-uid"
 """On copies of an Instance: the cell's UID, so that a successor is distinguished."""
 ANNOTATION_CURRENT_REVISION = "compute.datumapis.com/current-revision"
@@ -91,6 +97,14 @@ ANNOTATION_ROLLOUT_STATE = "compute.datumapis.com/rollout-state"
 """On a project deployment: its part of a rollout, as a JSON object."""
 ANNOTATION_LAST_GOOD_TEMPLATE = "compute.datumapis.com/last-good-template"
 """On a project deployment: the last template that completed its wave there, as JSON."""
+
+# Values of the annotation by which a deployment is stopped.
+SUSPENDED = "true"
+"""By a user."""
+SUSPENDED_BY_WORKLOAD = "workload"
+"""With its Workload; the Workload controller writes and removes it."""
+SUSPENDED_BY_PROJECT = "project"
+"""With its project; the Workload controller writes and removes it."""
 
 # Finalizers.
 FINALIZER_WORKLOAD = "compute.datumapis.com/workload-controller"

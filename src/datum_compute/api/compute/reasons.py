@@ -66,6 +66,8 @@ class Reason(NamedTuple):
     """Worth a Warning although no one has to act."""
     usual_seconds: float | None = None
     """How long it usually lasts; None where time plays no part."""
+    requested: bool = False
+    """A user asked for it, so it is neither a failure nor worth a Warning."""
     healthy: bool = False
     """Nothing is wrong: the condition is True, or the work is routine."""
     metric_label: str = ""
@@ -306,8 +308,17 @@ REASON_STOPPING = _declare(
     Reason(
         "Stopping",
         "The program is being stopped.",
-        false=(INSTANCE_AVAILABLE,),
+        false=(INSTANCE_AVAILABLE, INSTANCE_READY),
         usual_seconds=2 * _MINUTE,
+    )
+)
+REASON_SUSPENDED = _declare(
+    Reason(
+        "Suspended",
+        "It was stopped, and keeps its addresses, data and quota until it is started.",
+        Actor.USER,
+        false=(*_ON_PROVIDER, *_ON_DEPLOYMENT, *_ON_WORKLOAD),
+        requested=True,
     )
 )
 REASON_PROVISIONING = _declare(
@@ -538,6 +549,14 @@ REASON_PROVISIONING_INSTANCES = _declare(
         "Instances are being started and none is Ready.",
         false=_ON_DEPLOYMENT,
         usual_seconds=5 * _MINUTE,
+    )
+)
+REASON_PROJECT_SUSPENDED = _declare(
+    Reason(
+        "ProjectSuspended",
+        "The project is suspended, and everything in it is stopped until it is active again.",
+        Actor.PLATFORM,
+        false=(*_ON_DEPLOYMENT, *_ON_WORKLOAD),
     )
 )
 REASON_NO_CELL_FOR_CITY = _declare(

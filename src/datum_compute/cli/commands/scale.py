@@ -45,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     from datum_compute.cli.history.recorder import Recorder
     from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+    from datum_compute.cli.workload import say_if_stopped
 
     args = context.args
     if not 1 <= args.minimum <= 1000:
@@ -65,9 +66,13 @@ def run(context: Context) -> int:
             session.written.append(args.name)
             revision = await recorder.record(change.before, workload, change.entry)
         instances = None
+        say_if_stopped(context, workload)
         if args.wait:
-            if changed or not await is_rolled_out(client, args.name):
-                await wait_rolled_out(context, client, args.name, of=workload)
+            done = not changed and await is_rolled_out(client, args.name)
+            if (
+                not done
+                and not (await wait_rolled_out(context, client, args.name, of=workload)).stopped
+            ):
                 per_city = f"{count(args.minimum, 'instance')} per city"
                 context.say(f'"{args.name}" now runs {per_city}{_revision_note(revision)}.')
             workload, instances = await read_result(client, args.name)

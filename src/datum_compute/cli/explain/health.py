@@ -26,11 +26,13 @@ from datum_compute.cli.render.output import (
     NONE,
     Cell,
     cell_text,
+    count,
+    duration,
     precise_duration,
     seconds_since,
     table,
 )
-from datum_compute.cli.rollout.state import BlockingReason, Phase, Row, decide_rollout
+from datum_compute.cli.rollout.state import BlockingReason, Phase, Row, Stop, decide_rollout
 
 Json = Mapping[str, Any]
 
@@ -55,6 +57,12 @@ class PlacementHealth(NamedTuple):
         return blocking
 
     @property
+    def stop(self) -> str:
+        """``stopped by ana 3h ago``; empty where it is to run."""
+        seconds = None if self.stale else self.seconds
+        return describe_stop(self.row.stop, seconds) if self.row.stop is not None else ""
+
+    @property
     def lacks_data(self) -> bool:
         """Whether all its instances run, and the next one would wait for data."""
         blocking = self.row.blocking_reason
@@ -73,7 +81,7 @@ class PlacementHealth(NamedTuple):
     @property
     def is_blocked(self) -> bool:
         blocking = self.blocking_reason
-        if blocking is None or self.row.removing or self.lacks_data:
+        if blocking is None or self.row.removing or self.row.stop is not None or self.lacks_data:
             return False
         return blocking.record.needs_action
 
@@ -90,6 +98,8 @@ class PlacementHealth(NamedTuple):
             return "being removed"
         if self.stale:
             return states.report_age(self.seconds or 0)
+        if self.row.stop is not None:
+            return self.row.phase().lower()
         if self.row.wave is not None and (phase := self.row.wave.phase) in _WAVE_NOTES:
             text = "" if phase is Phase.UNDONE else self.row.wave.text(None)
             return f"{phase.lower()}: {text}" if text else phase.lower()
@@ -105,6 +115,8 @@ class PlacementHealth(NamedTuple):
         blocking, explanation = self.blocking_reason, self.explanation
         if blocking is None or explanation is None:
             return ""
+        if self.row.stop is not None:
+            return self.row.phase().value
         if blocking.record.terminal:
             return f"Failed ({explanation.summary})"
         return f"{'Blocked' if blocking.record.needs_action else 'Waiting'} ({explanation.summary})"
@@ -142,12 +154,19 @@ class PlacementHealth(NamedTuple):
         }
         if row.stays_until:
             view |= {"state": "staying", "staysUntil": list(row.stays_until)}
+        if row.stop is not None:
+            view["stop"] = row.stop._asdict()
         if self.blocking_reason is not None and self.explanation is not None:
             view["reason"] = self.blocking_reason.reason
             view["message"] = states.clean_message(self.blocking_reason.message)
             view["since"] = self.blocking_reason.since
             view["whoCanAct"] = self.explanation.actor_after(self.seconds or 0).value
         return view
+
+
+def describe_stop(stop: Stop, seconds: float | None) -> str:
+    by = f" by {stop.actor}" if stop.actor else ""
+    return f"stopped{by}" + (f" {duration(seconds)} ago" if seconds is not None else "")
 
 
 def actor_advice(explanation: Explanation, seconds: float) -> str:
@@ -164,12 +183,14 @@ def assess_placements(
     if states.is_deleting(workload):  # what is left to remove, once per city
         left = {(row.placement, row.city): row for row in rows if row.deployment}
         rows = [row._replace(removing=True) for row in left.values()]
-    return [
-        PlacementHealth(
-            row, seconds_since(row.blocking_reason.since, now) if row.blocking_reason else None
-        )
-        for row in rows
-    ]
+    return [PlacementHealth(row, seconds_since(_since(row), now)) for row in rows]
+
+
+def _since(row: Row) -> str:
+    blocking = row.blocking_reason
+    if row.stop is not None and (blocking is None or blocking.reason != REASON_CELL_UNREACHABLE):
+        return row.stop.since
+    return blocking.since if blocking is not None else ""
 
 
 class WorkloadReport(NamedTuple):
@@ -192,6 +213,10 @@ def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> Workloa
     health, detail = _own_health(workload, found)
     if health in (states.WorkloadHealth.DESTROYING, states.WorkloadHealth.UNKNOWN):
         return WorkloadReport(health, detail)
+    stops = [each for each in found if each.row.stop is not None and not each.row.removing]
+    if stops:
+        others = [each for each in found if each.row.stop is None and not each.row.removing]
+        return _with_stops(stops, others)
     serves = health is states.WorkloadHealth.AVAILABLE
     stale = [each for each in found if each.stale and not each.row.removing]
     if stale:
@@ -219,6 +244,32 @@ def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> Workloa
     outcome = "failed" if reason is not None and reason.record.terminal else "blocked"
     cause = f"update {outcome} in {blocked.row.city}: {worst_cause([blocked])}"
     return WorkloadReport(health, f"Available — {cause}", f"update {outcome}")
+
+
+def _with_stops(
+    stops: Sequence[PlacementHealth], others: Sequence[PlacementHealth]
+) -> WorkloadReport:
+    """What is stopped is neither missing nor failed: only the others are judged."""
+    left = [each.row.city for each in stops if not each.row.stopped]
+    still = f"; {', '.join(left)} {'has' if len(left) == 1 else 'have'} not stopped yet"
+    if not others:
+        latest = min(stops, key=lambda each: (each.stale, each.seconds or 0))
+        detail = f"S{latest.stop[1:]}{still if left else ''}"
+        stale = any(each.stale for each in stops)
+        return WorkloadReport(states.WorkloadHealth.STOPPED, detail, stale=stale)
+    cities = ", ".join(each.row.city for each in stops)
+    where = "; ".join(f"{each.row.city} {each.stop}" for each in stops) + (still if left else "")
+    missing = sum(max(0, each.row.target - each.row.ready) for each in others)
+    serves = any(each.row.ready for each in others)
+    if not missing:
+        health, where = states.WorkloadHealth.AVAILABLE, f"Available — {where}"
+    elif serves:
+        health = states.WorkloadHealth.DEGRADED
+        where = f"Degraded — {count(missing, 'instance')} below desired count; {where}"
+    else:
+        health = states.WorkloadHealth.UNAVAILABLE
+        where = f"Unavailable — {worst_cause(others) or 'no instance is ready'}; {where}"
+    return WorkloadReport(health, where, f"{cities} stopped", stale=any(e.stale for e in others))
 
 
 def _own_health(

@@ -147,6 +147,14 @@ TEXTS = {
     ),
     reasons.REASON_STARTING: ReasonText("starting", "No action needed: it is starting.", _WATCH),
     reasons.REASON_STOPPING: ReasonText("stopping", "No action needed: it is stopping.", _WATCH),
+    reasons.REASON_SUSPENDED: ReasonText(
+        "stopped", "Start it when it should run again.", command("start", WORKLOAD)
+    ),
+    reasons.REASON_PROJECT_SUSPENDED: ReasonText(
+        "project suspended",
+        "The project is suspended: contact the platform team.",
+        command("access"),
+    ),
     reasons.REASON_PROVISIONING: ReasonText(
         "being provisioned", "No action needed: the cell is preparing it.", _WATCH
     ),

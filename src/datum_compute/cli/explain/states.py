@@ -25,6 +25,7 @@ from datum_compute.api.compute.reasons import (
     REASON_PROGRAMMING_IN_PROGRESS,
     REASON_QUOTA_EXCEEDED,
     REASON_SCHEDULING_GATES_PRESENT,
+    REASON_SUSPENDED,
     lookup,
 )
 from datum_compute.cli.explain.reasons import explain
@@ -59,6 +60,7 @@ class InstancePhase(StrEnum):
     AVAILABLE = "Available"
     STARTING = "Starting"
     PENDING = "Pending"
+    STOPPED = "Stopped"
     FAILED = "Failed"
 
 
@@ -66,6 +68,7 @@ class WorkloadHealth(StrEnum):
     AVAILABLE = "Available"
     DEGRADED = "Degraded"
     UNAVAILABLE = "Unavailable"
+    STOPPED = "Stopped"
     DESTROYING = "Destroying"
     UNKNOWN = "Unknown"
 
@@ -77,12 +80,14 @@ _PHASE_COLOURS = {
     InstancePhase.AVAILABLE: Colour.GREEN,
     InstancePhase.STARTING: Colour.YELLOW,
     InstancePhase.PENDING: Colour.YELLOW,
+    InstancePhase.STOPPED: Colour.YELLOW,
     InstancePhase.FAILED: Colour.RED,
 }
 _HEALTH_COLOURS = {
     WorkloadHealth.AVAILABLE: Colour.GREEN,
     WorkloadHealth.DEGRADED: Colour.YELLOW,
     WorkloadHealth.UNAVAILABLE: Colour.RED,
+    WorkloadHealth.STOPPED: Colour.YELLOW,
     WorkloadHealth.DESTROYING: Colour.YELLOW,
     WorkloadHealth.UNKNOWN: Colour.YELLOW,
 }
@@ -127,6 +132,8 @@ def instance_status(instance: Json) -> str:
 def instance_state(instance: Json) -> InstanceState:
     if is_true(instance, constants.CONDITION_READY):
         return InstanceState(InstancePhase.AVAILABLE)
+    if (instance.get("status") or {}).get("suspended"):
+        return InstanceState(InstancePhase.STOPPED, reason=REASON_SUSPENDED)
     granted = condition(instance, CONDITION_QUOTA_GRANTED)
     if granted.get("status") == "False":
         reason = str(granted.get("reason", ""))
@@ -164,7 +171,7 @@ def _provider_failure(instance: Json) -> Json:
 def instance_detail(instance: Json) -> tuple[str, str]:
     """The state in full, as a description shows it, and the message that goes with it."""
     state = instance_state(instance)
-    if state.phase in (InstancePhase.AVAILABLE, InstancePhase.STARTING):
+    if state.phase in (InstancePhase.AVAILABLE, InstancePhase.STARTING, InstancePhase.STOPPED):
         return state.phase.value, ""
     message = clean_message(str(blocking_condition(instance).get("message", "")))
     if state.reason == REASON_INSTANCE_CRASHING:
@@ -204,9 +211,11 @@ def instance_footer(found: Sequence[InstanceState], stale: int = 0) -> str:
     phases = [state.phase for state in found]
     available = phases.count(InstancePhase.AVAILABLE)
     failed = phases.count(InstancePhase.FAILED)
-    pending = len(phases) - available - failed
+    stopped = phases.count(InstancePhase.STOPPED)
+    pending = len(phases) - available - failed - stopped
     noun = "instance" if len(phases) == 1 else "instances"
     counts = f"{len(phases)} {noun} — {available} Available, {pending} Pending, {failed} Failed"
+    counts += f", {stopped} Stopped" if stopped else ""
     return f"{counts}; {stale} in a city that does not answer" if stale else counts
 
 
@@ -302,6 +311,9 @@ def is_deleting(obj: Json) -> bool:
 def health(workload: Json) -> WorkloadHealth:
     if is_deleting(workload):
         return WorkloadHealth.DESTROYING
+    annotations = (workload.get("metadata") or {}).get("annotations") or {}
+    if annotations.get(constants.ANNOTATION_SUSPENDED):
+        return WorkloadHealth.STOPPED
     status = workload.get("status") or {}
     available = condition(workload, constants.CONDITION_AVAILABLE).get("status")
     if available not in ("True", "False") or status.get("observedGeneration") is None:
@@ -354,6 +366,8 @@ def health_detail(workload: Json, cause: str = "") -> str:
         return "Destroying — its instances are being removed"
     if found is WorkloadHealth.UNKNOWN:
         return "Unknown — no controller has reported yet"
+    if found is WorkloadHealth.STOPPED:
+        return found.value
     status = workload.get("status") or {}
     if found is WorkloadHealth.DEGRADED:
         missing = desired(workload) - status.get("readyReplicas", 0)

@@ -15,6 +15,8 @@ ALIASES = {
     "releases": ("rollout", "history"),
     "rollback": ("rollout", "undo"),
     "delete": ("destroy",),
+    "suspend": ("stop",),
+    "resume": ("start",),
 }
 """Words that mean exactly what a command of ours does; they take its arguments."""
 

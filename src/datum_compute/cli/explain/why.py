@@ -14,6 +14,7 @@ from typing import Any
 from datum_compute.api.compute.constants import LABEL_WORKLOAD_DEPLOYMENT_NAME
 from datum_compute.api.compute.reasons import (
     REASON_PROVISIONING_INSTANCES,
+    REASON_SUSPENDED,
     REASON_TERMINATING,
     REASONS,
     Actor,
@@ -117,15 +118,19 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
     now = context.env.now()
     deployments = queries.deployments_of(context, workload)
     found = assess_placements(workload, deployments, now)
-    health = workload_health(workload, found).health
+    report = workload_health(workload, found)
+    health = report.health
     links = [Link("workload", name, health.value)]
     worst = _worst(found)
     if worst is None:
+        links = [Link("workload", name, health.value, report.note)]
         cause = None
         if health not in (states.WorkloadHealth.AVAILABLE, states.WorkloadHealth.DEGRADED):
             cause = RootCause.of(
                 states.condition(workload, "Available") or {"reason": "Pending"}, now
             )
+        if cause is not None and health is states.WorkloadHealth.STOPPED:
+            cause = replace(cause, reason=REASON_SUSPENDED, message=report.detail)
         return _answer(context, links, cause, workload, name, [("Workload", name)])
     links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
     cause = _cause_of(worst)
@@ -324,7 +329,7 @@ def _screen(
 ) -> str:
     if cause is None:
         last = links[-1]
-        return f"{last.kind} {last.name}   Available"
+        return f"{last.kind} {last.name}   Available   {last.note}".rstrip()
     lines = _tree(links)
     indent = " " * (3 * max(1, len(links) - 1))
     lines += [indent + text for text in cause.describe()]

@@ -171,7 +171,9 @@ def seconds_since(since: str, now: datetime) -> float | None:
         then = datetime.fromisoformat(since)
     except ValueError:
         return None
-    return (now - then).total_seconds() if then.timestamp() > 0 else None
+    if then.tzinfo is None or then.timestamp() <= 0:
+        return None
+    return (now - then).total_seconds()
 
 
 def elapsed(seconds: float) -> str:

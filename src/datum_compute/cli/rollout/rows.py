@@ -21,6 +21,8 @@ PHASE_COLOURS = {
     Phase.PENDING: Colour.YELLOW,
     Phase.CREATING: Colour.YELLOW,
     Phase.UPDATING: Colour.YELLOW,
+    Phase.STOPPING: Colour.YELLOW,
+    Phase.STOPPED: Colour.YELLOW,
     Phase.BLOCKED: Colour.RED,
     Phase.DONE: Colour.GREEN,
     Phase.WAITING: Colour.YELLOW,

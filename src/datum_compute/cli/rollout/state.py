@@ -6,6 +6,7 @@ kinds. Missing numbers are 0.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +25,8 @@ class Phase(StrEnum):
     PENDING = "Pending"
     CREATING = "Creating"
     UPDATING = "Updating"
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
     BLOCKED = "Blocked"
     DONE = "Done"
     # Of a rollout in waves.
@@ -32,6 +35,13 @@ class Phase(StrEnum):
     FAILED = "Failed"
     UNDONE = "Undone"
     SKIPPED = "Skipped"
+
+
+class Stop(NamedTuple):
+    """Who stopped a workload or a city of it, as far as that is recorded, and when."""
+
+    actor: str = ""
+    since: str = ""
 
 
 class BlockingReason(NamedTuple):
@@ -74,6 +84,10 @@ class Row(NamedTuple):
     """How many Instances of the current template have not reported it."""
     wave: RowWave | None = None
     """Its part in a rollout in waves; None where all cities roll at once."""
+    stop: Stop | None = None
+    """Set where it is to be stopped, or to stay so."""
+    stopped: bool = False
+    """Whether nothing of it runs, as its cell reports."""
 
     @property
     def old(self) -> int:
@@ -92,6 +106,8 @@ class Row(NamedTuple):
 
     @property
     def done(self) -> bool:
+        if self.stop is not None and not self.removing:
+            return self.stopped
         if self.removing or not self.deployment or not self.reported:
             return False
         complete = self.updated >= self.target and self.ready >= self.target
@@ -99,6 +115,8 @@ class Row(NamedTuple):
 
     def phase(self, *, stalled: bool = False) -> Phase:
         """``stalled``: nothing has changed for :data:`BLOCKED_AFTER_SECONDS`."""
+        if self.stop is not None:
+            return Phase.STOPPED if self.stopped else Phase.STOPPING
         if (
             self.wave is not None
             and self.wave.phase not in (None, Phase.DONE)
@@ -142,6 +160,12 @@ class Rollout(NamedTuple):
         """Whether only the Instances tell old ones from those that have not reported yet."""
         return any(row.reported and row.old for row in self.rows)
 
+    @property
+    def stopped(self) -> bool:
+        """Whether all of it is to be stopped, so that no change takes effect."""
+        rows = [row for row in self.rows if not row.removing]
+        return bool(rows) and all(row.stop is not None for row in rows)
+
 
 def decide_rollout(
     workload: Mapping[str, Any],
@@ -169,10 +193,15 @@ def decide_rollout(
         _row(key, city, found[key], None if observed else target, first, instances, rolling, newest)
         if key in found
         else Row(
-            key[0], city, target=target, blocking_reason=_absence_reason(workload, key[0], city)
+            key[0],
+            city,
+            target=target,
+            blocking_reason=_absence_reason(workload, key[0], city),
+            stopped=True,
         )
         for key, (city, target) in expected.items()
     ]
+    rows = [_with_stop(row, workload, found.get((row.placement, row.city.lower()))) for row in rows]
     destroyed = bool(_at(workload, "metadata", "deletionTimestamp"))
     rows += [_leaving_row(deployment, destroyed) for deployment in leaving]
     if progress is None:
@@ -279,6 +308,7 @@ def _row(
         first=first and not waits and _generation(deployment) == 1,
         blocking_reason=_blocking_reason(status.get("conditions") or (), reported=reported),
         unreported=0 if waits else _count_unreported(deployment, instances, rolling),
+        stopped=bool(status.get("suspended")),
     )
 
 
@@ -306,6 +336,42 @@ def _count_unreported(
     return sum(
         _at(each, "status", "controller", "observedTemplateHash") != newest for each in current
     )
+
+
+def _with_stop(row: Row, workload: Mapping[str, Any], deployment: Mapping[str, Any] | None) -> Row:
+    """With the stop of the workload, or else that of the city alone. What the controller wrote on
+    the deployment for the workload counts for nothing: it follows the workload."""
+    by = (_at(deployment, "metadata", "annotations") or {}).get(constants.ANNOTATION_SUSPENDED)
+    stop = find_stop(workload)
+    if stop is None and deployment is not None and by != constants.SUSPENDED_BY_WORKLOAD:
+        stop = find_stop(deployment)
+    blocking = row.blocking_reason
+    of_stop = blocking is not None and blocking.reason in _STOPS
+    if stop is None:  # and where it was stopped, it is about to start
+        return row._replace(blocking_reason=None) if of_stop else row
+    if blocking is not None and of_stop and not stop.since:
+        stop = stop._replace(since=blocking.since)
+    elif blocking is not None and blocking.condition == constants.CONDITION_REPLICAS_READY:
+        blocking = None  # of a deployment that is being stopped nothing else counts
+    return row._replace(stop=stop, blocking_reason=blocking)
+
+
+_STOPS = (reasons.REASON_SUSPENDED, reasons.REASON_PROJECT_SUSPENDED)
+
+
+def find_stop(obj: Mapping[str, Any]) -> Stop | None:
+    """The stop of a workload or a deployment; None where it is to run."""
+    notes = _at(obj, "metadata", "annotations") or {}
+    by = notes.get(constants.ANNOTATION_SUSPENDED)
+    if not by:
+        return None
+    try:
+        written = json.loads(notes.get(constants.ANNOTATION_SUSPENDED_BY) or "{}")
+    except ValueError:
+        written = {}
+    if by == constants.SUSPENDED_BY_PROJECT or not isinstance(written, dict):
+        written = {}
+    return Stop(str(written.get("actor") or ""), str(written.get("timestamp") or ""))
 
 
 def _leaving_row(deployment: Mapping[str, Any], destroyed: bool) -> Row:

@@ -7,6 +7,7 @@ again after every change and ends when
   ``--window``; if an instance stops being ready in it, the rollout has failed (3);
 - a terminal reason is reported, or a wave of cities has failed or was undone (3), or quota or
   placement refuse for longer than a grace period (7);
+- all of it is stopped, so that nothing happens before it is started;
 - the spec moves on, or the workload is replaced by another of its name (8): what happens then is
   the rollout of another change;
 - the time is up (4), the workload is gone (5), or the platform does not answer (1).
@@ -154,8 +155,12 @@ async def wait_rolled_out(
                 if sick is not None:
                     raise await _unhealthy(client, workload, *sick)
                 watched = watched or not rollout.done
-                display.show(current, watched_until=window.end if watched else None)
+                until = window.end if watched and not rollout.stopped else None
+                display.show(current, watched_until=until)
+                if rollout.stopped:
+                    return rollout
                 if rollout.done and (not watched or window.is_over(now)):
+                    _say_stopped(context, rollout)
                     return rollout
                 limit.reschedule(deadline if window.end is None else None)
                 if window.end is None:
@@ -165,6 +170,54 @@ async def wait_rolled_out(
     except TimeoutError:
         seconds = loop.time() - started
         raise await _timed_out(client, name, of, rollout, current, seconds) from None
+
+
+def _say_stopped(context: Context, rollout: Rollout) -> None:
+    """Name the cities in which a change takes effect only when they are started."""
+    cities = sorted({row.city for row in rollout.rows if row.stop is not None})
+    if cities:
+        be, then = ("is", "it starts") if len(cities) == 1 else ("are", "they start")
+        where = ", ".join(cities)
+        context.say(f"\n{where} {be} stopped; changes take effect there when {then}.")
+
+
+async def wait_stopped(context: Context, client: Client, name: str, city: str) -> None:
+    """Wait until nothing of it runs, everywhere or in one city."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    display = Progress(context)
+    current: list[RowProgress] = []
+    given: float | None = context.args.timeout
+    try:
+        async with (
+            asyncio.timeout(DEFAULT_TIMEOUT_SECONDS if given is None else given),
+            display.running(),
+            _changes(client, name) as changed,
+        ):
+            read = _WorkloadReader(client, context, name)
+            while True:
+                rows = decide_rollout(*await read()).rows
+                rows = tuple(row for row in rows if not row.removing)
+                current = [RowProgress(row) for row in rows if city in ("", row.city.upper())]
+                display.show(current)
+                if any(each.row.stop is None for each in current):
+                    raise _started_again(name)
+                if all(each.row.stopped for each in current):
+                    return
+                await changed(RELIST_SECONDS)
+    except TimeoutError:
+        seconds = loop.time() - started
+        rollout = Rollout((), observed=False)
+        raise await _timed_out(client, name, None, rollout, current, seconds, "stopped") from None
+
+
+def _started_again(name: str) -> CommandError:
+    return CommandError(
+        f'"{name}" was started again',
+        command("status", name),
+        exit_code=Exit.SUPERSEDED,
+        code="Superseded",
+    )
 
 
 class _Window:
@@ -287,6 +340,7 @@ async def _timed_out(
     rollout: Rollout,
     current: Sequence[RowProgress],
     seconds: float,
+    goal: str = "ready",
 ) -> CommandError:
     undone = [each for each in current if not (each.row.done or each.row.waits_for_wave)]
     waiting = [f"{each.row.city}: {each.reason_text or each.phase}" for each in undone]
@@ -299,7 +353,7 @@ async def _timed_out(
     if of is not None:
         steps = await _next_commands(client, of, worst)
     return CommandError(
-        f'"{name}" is not ready after {precise_duration(seconds)}; still waiting for '
+        f'"{name}" is not {goal} after {precise_duration(seconds)}; still waiting for '
         + "; ".join(waiting or ["the first report"]),
         *steps,
         exit_code=Exit.TIMED_OUT,
@@ -373,11 +427,12 @@ def _stays(current: Sequence[RowProgress]) -> str:
 
 
 async def is_rolled_out(client: Client, name: str) -> bool:
-    """Whether there is nothing to wait for."""
+    """Whether there is nothing to wait for, and nothing to say of a stop."""
     workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
     selector = f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}"
     page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
-    return decide_rollout(to_dict(workload), [to_dict(item) for item in page.items]).done
+    rollout = decide_rollout(to_dict(workload), [to_dict(item) for item in page.items])
+    return rollout.done and not rollout.stopped
 
 
 async def read_result(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

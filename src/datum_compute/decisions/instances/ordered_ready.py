@@ -6,7 +6,8 @@ is not as wanted needs a step, and the steps are queued:
 1. strays, which hold no slot;
 2. replacements of stale Instances that are not ready, highest ordinal first, unless
    a slot is being emptied already: a bad image must be fixable by deploying a good one;
-3. creates and waits, lowest ordinal first, but no create above an Instance of step 2;
+3. creates, starts of stopped ones and waits, lowest ordinal first, but no create above an Instance
+   of step 2;
 4. replacements of stale Instances that serve, highest ordinal first;
 5. removal of ordinals no longer wanted, highest first.
 
@@ -14,11 +15,15 @@ Only the first step is carried out. Hence one step at a time, no ordinal before 
 ready, no removal before what stays is ready and current. At desired 0 there is
 nothing to protect, and all are deleted at once. Labels are corrected outside the queue, at any
 time, because they change nothing that runs.
+
+While the deployment is stopped, every Instance is marked at once and the queue rests: what was
+changed meanwhile happens when it is started. Then one of an older template is replaced instead of
+started, except while replacements are held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 
@@ -31,7 +36,9 @@ from datum_compute.decisions.instances.plan import (
     HeldStep,
     InstancePlan,
     PatchLabels,
+    Resume,
     Step,
+    Suspend,
     Wait,
     WaitReason,
 )
@@ -45,6 +52,7 @@ def decide_instances(
     labels_for: Callable[[int], Mapping[str, str]],
     instances: Sequence[compute.Instance],
     hold_rolls: str = "",
+    suspended: bool = False,
 ) -> InstancePlan:
     """The policy ``OrderedReady``."""
     if desired <= 0:
@@ -53,9 +61,18 @@ def decide_instances(
     slots, strays = _slots(instances, deployment_name)
     kept = {ordinal: slots[ordinal] for ordinal in sorted(slots) if ordinal < desired}
     surplus = [slots[ordinal] for ordinal in sorted(slots, reverse=True) if ordinal >= desired]
+    patches = _label_patches(kept, labels_for)
+    if suspended:
+        return InstancePlan(actions=(*_suspends(instances), *patches))
 
-    replace_unready, recreate = _replacements(kept, template_hash)
-    fill, later = _fill(kept, deployment_name, desired, template_hash)
+    # A stopped one of an older template is as good as one of the newest if it may not be replaced.
+    startable = {
+        ordinal: each
+        for ordinal, each in kept.items()
+        if each.suspended and (hold_rolls or each.template_hash == template_hash)
+    }
+    replace_unready, recreate = _replacements(kept, template_hash, startable)
+    fill, later = _fill(kept, deployment_name, desired, template_hash, startable)
     stray = _removals(strays, deployment_name, DeleteReason.STRAY)
     scale_down = _removals(surplus, deployment_name, DeleteReason.SCALE_DOWN)
 
@@ -69,7 +86,6 @@ def decide_instances(
     else:
         line = [*stray, *replace_unready, *fill, *later, *recreate, *scale_down]
 
-    patches = _label_patches(kept, labels_for)
     return InstancePlan(
         actions=(*line[:1], *patches),
         queued=tuple(line[1:]),
@@ -102,14 +118,15 @@ def _slots(
 
 
 def _replacements(
-    kept: Mapping[int, compute.Instance], template_hash: str
+    kept: Mapping[int, compute.Instance], template_hash: str, startable: Container[int]
 ) -> tuple[list[Step], list[Step]]:
     """Deletes of stale Instances: those not ready, those ready; highest ordinal first.
     ``kept`` is in the order of its ordinals."""
     unready: list[Step] = []
     ready: list[Step] = []
     for ordinal, instance in kept.items():
-        if instance.template_hash == template_hash or instance.metadata.deleting:
+        current = instance.template_hash == template_hash
+        if current or instance.metadata.deleting or ordinal in startable:
             continue
         if instance.ready:
             ready.append(_delete(instance, ordinal, DeleteReason.RECREATE))
@@ -119,10 +136,15 @@ def _replacements(
 
 
 def _fill(
-    kept: Mapping[int, compute.Instance], deployment: str, desired: int, template_hash: str
+    kept: Mapping[int, compute.Instance],
+    deployment: str,
+    desired: int,
+    template_hash: str,
+    startable: Container[int],
 ) -> tuple[list[Step], list[Step]]:
-    """Creates of empty slots and waits for slots in progress, lowest ordinal first; besides
-    them the creates that come only after a stale Instance below has been replaced."""
+    """Creates of empty slots, starts of stopped ones and waits for slots in progress, lowest
+    ordinal first; besides them the creates that come only after a stale Instance below has been
+    replaced."""
     steps: list[Step] = []
     later: list[Step] = []
     creates = steps
@@ -132,6 +154,8 @@ def _fill(
             creates.append(_create(deployment, ordinal))
         elif instance.metadata.deleting:
             steps.append(Wait(instance.metadata.name, ordinal, WaitReason.BEING_DELETED))
+        elif ordinal in startable:
+            steps.append(Resume(instance.metadata.name, instance.metadata.uid, ordinal))
         elif not instance.ready and instance.template_hash == template_hash:
             steps.append(Wait(instance.metadata.name, ordinal, WaitReason.NOT_READY))
         elif not instance.ready:
@@ -167,6 +191,14 @@ def _delete(instance: compute.Instance, ordinal: int | None, reason: DeleteReaso
 def _drain(instances: Sequence[compute.Instance], deployment: str) -> list[Step]:
     ordered = sorted(instances, key=_identity)
     return [_removal(instance, deployment, DeleteReason.DRAIN) for instance in ordered]
+
+
+def _suspends(instances: Sequence[compute.Instance]) -> list[Suspend]:
+    return [
+        Suspend(each.metadata.name, each.metadata.uid)
+        for each in sorted(instances, key=_identity)
+        if not each.suspended and not each.metadata.deleting
+    ]
 
 
 def _label_patches(

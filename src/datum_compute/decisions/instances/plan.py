@@ -65,8 +65,25 @@ class PatchLabels:
     labels: Mapping[str, str] = field(hash=False)
 
 
-Step = Create | Delete | Wait
-Action = Step | PatchLabels
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Mark the Instance, so that its provider stops it."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Take the mark away, so that its provider starts it."""
+
+    name: str
+    uid: str
+    ordinal: int
+
+
+Step = Create | Delete | Wait | Resume
+Action = Step | PatchLabels | Suspend
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,11 @@ class InstancePolicy(Protocol):
         labels_for: Callable[[int], Mapping[str, str]],
         instances: Sequence[compute.Instance],
         hold_rolls: str = "",
+        suspended: bool = False,
     ) -> InstancePlan:
         """The plan for a deployment's Instances, whatever order they are given in. With
-        ``hold_rolls``, a reason, nothing is replaced; creation and removal go on."""
+        ``hold_rolls``, a reason, nothing is replaced; creation and removal go on. While it is
+        ``suspended``, none is created, replaced or removed, unless none is wanted."""
 
 
 def _load(name: str) -> InstancePolicy:

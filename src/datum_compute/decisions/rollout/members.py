@@ -61,6 +61,10 @@ class RolloutMember:
         return self.present.deployment.metadata.annotations if self.present else {}
 
     @property
+    def stopped(self) -> bool:
+        return self.present is not None and bool(self.present.deployment.suspended_by)
+
+    @property
     def ready(self) -> bool:
         if self.present is None or not self.current or not self._reported or self.unreachable:
             return False

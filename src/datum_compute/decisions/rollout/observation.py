@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from datum_compute.api import conditions
 from datum_compute.decisions.rollout import progress
 from datum_compute.decisions.rollout.members import RolloutMember, has_outcome, judged
 from datum_compute.decisions.rollout.policy import OnFailure, RolloutPolicy
@@ -23,6 +24,10 @@ the template before may still be on its way."""
 
 LONGEST_CAUSE = 300
 """Characters of a cause that are recorded."""
+
+WHILE_STOPPED = conditions.EPOCH
+"""The time in the state of a deployment that is stopped: soak and timeout begin anew at its
+start."""
 
 OVER = timedelta()
 """Of a wait: nothing is left of it."""
@@ -84,6 +89,11 @@ class Observation:
     def _observed(self, member: RolloutMember, state: RolloutState, number: int) -> RolloutState:
         if state.outcome not in (RolloutOutcome.OPEN, RolloutOutcome.FAILED):
             return state
+        if member.stopped:
+            return replace(state, opened_at=WHILE_STOPPED, ready_since=None)
+        if state.opened_at == WHILE_STOPPED:
+            member.open_for = timedelta()
+            state = replace(state, opened_at=self.now)
         if member.ready:
             if state.ready_since is not None and state.transition == member.transition:
                 return state
@@ -100,7 +110,9 @@ class Observation:
 
     def _time_left(self, member: RolloutMember, number: int) -> timedelta | None:
         """Until an open deployment has failed; None where it is ready or not judged."""
-        if self._is_waived(number) or member.state is None or member.state.ready_since is not None:
+        if self._is_waived(number) or member.state is None or member.stopped:
+            return None
+        if member.state.ready_since is not None:
             return None
         blocked = member.blocked
         is_terminal = member.current and blocked is not None and blocked[0].terminal

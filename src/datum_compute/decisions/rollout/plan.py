@@ -39,7 +39,7 @@ from datum_compute.decisions.rollout.members import (
     has_outcome,
     judged,
 )
-from datum_compute.decisions.rollout.observation import OVER, Observation
+from datum_compute.decisions.rollout.observation import OVER, WHILE_STOPPED, Observation
 from datum_compute.decisions.rollout.policy import (
     InvalidPolicy,
     OnFailure,
@@ -53,6 +53,7 @@ from datum_compute.decisions.rollout.state import (
     find_state,
     good_template_annotation,
 )
+from datum_compute.decisions.suspension import is_stopped_alone, is_stopped_with_workload
 
 ALL_WAVES = 1 << 30
 
@@ -147,6 +148,8 @@ class _Rollout:
         self._hash = self._hash_of(template)
         notes = workload.metadata.annotations
         self._paused = notes.get(compute.ANNOTATION_ROLLOUT_PAUSED, "")
+        if any(is_stopped_with_workload(each.deployment) for each in existing.values()):
+            self._paused = "the workload is stopped"
         self._promoted = _promoted(self._marked(compute.ANNOTATION_ROLLOUT_PROMOTED))
         self._aborted = notes.get(compute.ANNOTATION_ROLLOUT_ABORTED, "") == self._hash
         skipped = self._marked(compute.ANNOTATION_ROLLOUT_SKIPPED).lower().split(",")
@@ -184,6 +187,8 @@ class _Rollout:
             present.template == newest or self._hash_of(present.template) == self._hash_of(newest)
         )
         recorded = find_state(present.deployment.metadata.annotations) if present else None
+        # What a user has stopped alone is not waited for, and follows.
+        skipped = skipped or (present is not None and is_stopped_alone(present.deployment))
         return RolloutMember(
             wanted.name,
             wanted.city,
@@ -221,7 +226,8 @@ class _Rollout:
             ):
                 member.state = None
             elif state.outcome is RolloutOutcome.SKIPPED and not member.skipped:
-                member.state = replace(state, outcome=RolloutOutcome.OPEN)
+                open_ = replace(state, outcome=RolloutOutcome.OPEN, opened_at=WHILE_STOPPED)
+                member.state = open_
             elif state.outcome is RolloutOutcome.DONE:
                 member.skipped = False
 

@@ -5,6 +5,9 @@ are wanted; otherwise it carries the blocking reason, so that a client need not 
 Instances. A held step is reported there too: as the reason where it keeps replicas from being
 ready, and otherwise in the message alone, because an older template still serves. So are the steps
 that wait for an Instance which is not ready for a reason of its own.
+
+A deployment that is to be stopped says so whatever else is the matter with it: nothing of that
+counts before it is started.
 """
 
 from __future__ import annotations
@@ -80,6 +83,10 @@ def decide_deployment_status(
     elif context.refusal:
         refused = f"the cell rejects Instances of this template: {context.refusal}"
         complete = ConditionState(conditions.FALSE, compute.REASON_CONFIGURATION_ERROR, refused)
+    running = sum(1 for each in instances if not (each.status.suspended or each.gates))
+    if stopped := _stopped(deployment, running):
+        complete = stopped
+        available = available if ready else stopped
     current = deployment.status.conditions
     states = {
         compute.CONDITION_AVAILABLE: available,
@@ -102,7 +109,18 @@ def decide_deployment_status(
         desired_replicas=desired,
         ready_replicas=ready,
         observed_generation=generation,
+        suspended=stopped is not None and not running,
     )
+
+
+def _stopped(deployment: compute.WorkloadDeployment, running: int) -> ConditionState | None:
+    """What a deployment that is to be stopped reports; None for any other."""
+    if not deployment.suspended_by or deployment.metadata.deleting:
+        return None
+    project = deployment.suspended_by == compute.SUSPENDED_BY_PROJECT
+    reason = compute.REASON_PROJECT_SUSPENDED if project else compute.REASON_SUSPENDED
+    text = "Stopped" if not running else f"Being stopped: {_count(running)} left"
+    return ConditionState(conditions.FALSE, reason, text)
 
 
 def _is_wanted(
@@ -213,7 +231,7 @@ def _causes(instances: Sequence[compute.Instance]) -> list[tuple[int, ConditionS
     """Priority and state of each unready Instance; lowest ordinal first, so that the first of
     equals is reported."""
     causes = []
-    unready = [each for each in instances if not each.ready]
+    unready = [each for each in instances if not each.ready and not each.suspended]
     for instance in sorted(unready, key=lambda each: _by_ordinal(each.metadata.name)):
         ready = conditions.find(instance.status.conditions, compute.CONDITION_READY)
         if ready is None:

@@ -18,6 +18,7 @@ from datum_compute.providers.conformance import (
     networks,
     processes,
     removal,
+    suspension,
 )
 from datum_compute.providers.conformance.harness import (
     Capability,
@@ -33,7 +34,17 @@ from datum_compute.providers.conformance.harness import (
 
 CHECKS = tuple(
     check
-    for module in (lifecycle, removal, failures, processes, data, networks, logs, commands)
+    for module in (
+        lifecycle,
+        removal,
+        suspension,
+        failures,
+        processes,
+        data,
+        networks,
+        logs,
+        commands,
+    )
     for check in vars(module).values()
     if isinstance(check, Check)
 )

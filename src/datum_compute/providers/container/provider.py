@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime
 from ipaddress import IPv4Network
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
@@ -63,6 +63,7 @@ STARTS = 4
 not grow beyond, while each call takes longer."""
 AWAY_SECONDS = 2.0
 """Until an engine that is away is asked again."""
+STOPPING = "its containers are being stopped"
 LOOPBACK = IPv4Network("127.64.0.0/10")
 LOOPBACK_PREFIX = 20
 """Each cell of each platform takes its addresses from a range of its own."""
@@ -143,10 +144,10 @@ class ContainerProvider:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        removals = [run.removal for run in self._runs.values() if run.removal is not None]
-        for removal in removals:
-            removal.cancel()
-        await asyncio.gather(*removals, return_exceptions=True)
+        tasks = [run.task for run in self._runs.values() if run.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._stack.aclose()
 
     def lines(
@@ -167,8 +168,15 @@ class ContainerProvider:
     async def ensure(self, target: InstanceTarget) -> InstanceReport:
         run = self._run(target)
         self._logs.record_change(target.uid)
-        try:
+        self._settle(run)
+        with self._engine_answers():
             return await self._ensure(target, run)
+
+    @contextmanager
+    def _engine_answers(self) -> Iterator[None]:
+        """An engine that does not is asked again."""
+        try:
+            yield
         except EngineUnreachable as error:
             raise NotReady(
                 f"{self._engine_name} does not answer: {error}", delay=AWAY_SECONDS
@@ -303,6 +311,20 @@ class ContainerProvider:
         run.available = True
         return InstanceReport(protocol.PROGRAMMED, protocol.AVAILABLE, addresses)
 
+    async def suspend(self, target: InstanceTarget) -> None:
+        """Its containers stay, and with them its addresses and data."""
+        run = self._run(target)
+        self._logs.record_change(target.uid)
+        self._settle(run)
+        run.crashes, run.restart_at, run.started, run.available = Crashes(), None, False, False
+        with self._engine_answers():
+            found = await self._engine().containers({LABEL_UID: target.uid})
+            if found and run.attachment is None:
+                owner = await self._inspect(target, sandbox_of(target).containers[0].name)
+                run.attachment = self._adopt(target, owner) if owner is not None else None
+        if any(map(_runs, found)):
+            self._start_task(target, run, self._stop(target, found))
+
     # Creating and removing.
 
     async def _create_missing(
@@ -409,42 +431,61 @@ class ContainerProvider:
                 )
 
     async def remove(self, target: InstanceTarget) -> None:
-        """Stopped with grace, in the background: a stop may take its whole grace period."""
         run = self._run(target)
-        if run.removal is None:
-            run.removal = asyncio.get_running_loop().create_task(
-                self._remove(target), name=f"remove {target.instance.metadata.name}"
-            )
-        done, _ = await asyncio.wait({run.removal}, timeout=0.0)
-        if not done:
-            raise NotReady("its containers are being stopped", delay=SWEEP_SECONDS)
-        removal, run.removal = run.removal, None
+        self._settle(run)
+        if not run.removed:
+            self._start_task(target, run, self._remove(target, run))
+        self._forget(target.uid)
+
+    def _start_task(
+        self, target: InstanceTarget, run: Run, work: Coroutine[Any, Any, None]
+    ) -> NoReturn:
+        """In the background: a stop may take its whole grace period."""
+        name = f"stop {target.instance.metadata.name}"
+        run.task = asyncio.get_running_loop().create_task(work, name=name)
+        raise NotReady(STOPPING, delay=SWEEP_SECONDS)
+
+    def _settle(self, run: Run) -> None:
+        """Raises ``NotReady`` while its containers are being stopped, and when that failed."""
+        task = run.task
+        if task is None:
+            return
+        if not task.done():
+            raise NotReady(STOPPING, delay=SWEEP_SECONDS)
+        run.task = None
         try:
-            removal.result()
+            task.result()
         except EngineUnreachable as error:
             raise NotReady(
                 f"{self._engine_name} does not answer: {error}", delay=AWAY_SECONDS
             ) from error
         except EngineRefused as error:
             raise NotReady(
-                f"its containers cannot be removed: {failures.one_line(error.message)}",
+                f"its containers cannot be stopped: {failures.one_line(error.message)}",
                 delay=failures.RETRY_SECONDS,
             ) from error
-        self._forget(target.uid)
 
-    async def _remove(self, target: InstanceTarget) -> None:
+    async def _remove(self, target: InstanceTarget, run: Run) -> None:
         engine = self._engine()
         try:
             found = await engine.containers({LABEL_UID: target.uid})
-            for container in found:
-                if str(container.get("State")) == "paused":
-                    await engine.unpause(str(container["Id"]))
-            running = [each for each in found if str(each.get("State")) in ("running", "paused")]
-            await asyncio.gather(*(engine.stop(str(each["Id"]), GRACE_SECONDS) for each in running))
+            await self._stop(target, found)
             async with self._slots:
                 for identifier in spec.removal_order(found):
                     await engine.remove(identifier)
                 await self._volumes.remove(target.uid, target.instance.metadata.name)
+            run.removed = True
+        finally:
+            self._wake(target.uid)
+
+    async def _stop(self, target: InstanceTarget, found: Sequence[dict[str, Any]]) -> None:
+        engine = self._engine()
+        try:
+            for container in found:
+                if str(container.get("State")) == "paused":
+                    await engine.unpause(str(container["Id"]))
+            running = [str(each["Id"]) for each in found if _runs(each)]
+            await asyncio.gather(*(engine.stop(each, GRACE_SECONDS) for each in running))
         finally:
             self._wake(target.uid)
 
@@ -516,6 +557,10 @@ class ContainerProvider:
 
 def _labels(inspected: dict[str, Any]) -> dict[str, str]:
     return (inspected.get("Config") or {}).get("Labels") or {}
+
+
+def _runs(listed: dict[str, Any]) -> bool:
+    return str(listed.get("State")) in ("running", "paused")
 
 
 def _was_available(target: InstanceTarget) -> bool:

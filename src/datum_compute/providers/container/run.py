@@ -25,7 +25,9 @@ class Run:
     available: bool = False
     port: int | None = None
     """The port that shows that it is ready to serve."""
-    removal: asyncio.Task[None] | None = None
+    task: asyncio.Task[None] | None = None
+    """What stops or removes its containers."""
+    removed: bool = False
 
     @property
     def addresses(self) -> tuple[Addresses, ...]:

@@ -101,13 +101,22 @@ class PodProvider:
         found = [msgspec.json.decode(each.to_wire(), type=core.Event) for each in events.items]
         return states.decide_mount_report(found, report)
 
+    async def suspend(self, target: InstanceTarget) -> None:
+        """Without its Pod: a Pod cannot be stopped. The next one gets another address, and the
+        content of volumes is made anew."""
+        self._logs.record_change(target.uid)
+        await self._stop(target)
+
     async def remove(self, target: InstanceTarget) -> None:
+        await self._stop(target)
+        self._logs.record_removal(target.uid)
+
+    async def _stop(self, target: InstanceTarget) -> None:
         cluster = self._cluster(target)
         name, namespace = spec.pod_name(target.instance), target.instance.metadata.namespace
         # Not from the cache: what is missing there may still run.
         found = await find_live(cluster.client, core.PODS, name, namespace)
         if found is None or found.metadata.labels.get(LABEL_UID) != target.uid:
-            self._logs.record_removal(target.uid)
             return
         if not found.metadata.deleting:
             await _delete(cluster, found)

@@ -81,6 +81,12 @@ class InstanceLogs:
         log.state = protocol.AVAILABLE
         self._add(log, RESTARTED)
 
+    def record_stop(self, uid: str) -> None:
+        log = self._log_of(uid)
+        if log.state != protocol.SUSPENDED:
+            log.state = protocol.SUSPENDED
+            self._add(log, STOPPED)
+
     def record_removal(self, uid: str) -> None:
         """Drops its lines; readers that follow get the last one."""
         log = self._logs.pop(uid, None)

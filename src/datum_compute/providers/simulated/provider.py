@@ -42,7 +42,9 @@ class SimulatedProvider:
 
     async def ensure(self, target: InstanceTarget) -> InstanceReport:
         try:
-            if target.uid not in self._programmed_at and not target.instance.programmed:
+            instance = target.instance
+            runs = instance.programmed and not instance.status.suspended
+            if target.uid not in self._programmed_at and not runs:
                 await self._check_data(target)
             report = self._report(target)
         except Rejected as error:
@@ -77,6 +79,10 @@ class SimulatedProvider:
         interfaces = self._addresses(target) if age >= 0 and not behaviour.fail else ()
         return decide_report(behaviour, age, interfaces)
 
+    async def suspend(self, target: InstanceTarget) -> None:
+        self._programmed_at.pop(target.uid, None)
+        self._logs.record_stop(target.uid)
+
     async def remove(self, target: InstanceTarget) -> None:
         self._logs.record_removal(target.uid)
         self._programmed_at.pop(target.uid, None)
@@ -99,7 +105,8 @@ class SimulatedProvider:
             programmed = conditions.find(
                 target.instance.status.conditions, compute.CONDITION_PROGRAMMED
             )
-            if programmed is not None and programmed.status == conditions.TRUE:
+            started = programmed is not None and programmed.status == conditions.TRUE
+            if programmed is not None and started and not target.instance.status.suspended:
                 # Started before this provider was: the condition has the time.
                 elapsed = (self._env.now() - programmed.last_transition_time).total_seconds()
                 known = asyncio.get_running_loop().time() - max(0.0, elapsed)

@@ -201,6 +201,9 @@ class InstanceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     controller: Annotated[InstanceControllerStatus | None, described("What the provider runs.")] = (
         None
     )
+    suspended: Annotated[
+        bool, described("Whether it is stopped: nothing of it runs until it is started.")
+    ] = False
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=True):
@@ -231,6 +234,11 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
         return controller.observed_template_hash if controller else ""
 
     @cached_property
+    def suspended(self) -> bool:
+        """Whether it is to be stopped, or to stay so; its status says whether it is."""
+        return bool(self.metadata.annotations.get(constants.ANNOTATION_SUSPENDED))
+
+    @cached_property
     def ready(self) -> bool:
         return conditions_.is_true(self.status.conditions, constants.CONDITION_READY)
 
@@ -238,7 +246,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
     def plan_key(self) -> tuple[object, ...]:
         """All that instance control reads: equal keys give equal plans."""
         meta = self.metadata
-        return meta.name, meta.uid, meta.labels, meta.deleting, self.template_hash, self.ready
+        own = (self.template_hash, self.ready, self.suspended)
+        return meta.name, meta.uid, meta.labels, meta.deleting, *own
 
     @cached_property
     def programmed(self) -> bool:

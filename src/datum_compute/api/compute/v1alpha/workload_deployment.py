@@ -90,6 +90,9 @@ class WorkloadDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename
     observed_generation: Annotated[
         int, described("The project's generation this status was computed from.", format="int64")
     ] = 0
+    suspended: Annotated[
+        bool, described("Whether it is stopped: none of its Instances runs until it is started.")
+    ] = False
 
 
 class WorkloadDeployment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -106,6 +109,11 @@ class WorkloadDeployment(msgspec.Struct, frozen=True, kw_only=True, rename="came
             return int(self.metadata.annotations[constants.ANNOTATION_SOURCE_GENERATION])
         except (KeyError, ValueError):
             return self.metadata.generation
+
+    @property
+    def suspended_by(self) -> str:
+        """Who stopped it; empty where it is to run."""
+        return self.metadata.annotations.get(constants.ANNOTATION_SUSPENDED, "")
 
 
 def deployment_status_to_wire(status: WorkloadDeploymentStatus) -> dict[str, Any]:
@@ -124,4 +132,6 @@ def deployment_status_to_wire(status: WorkloadDeploymentStatus) -> dict[str, Any
             "name": status.location.name,
             "namespace": status.location.namespace,
         }
+    if status.suspended:
+        wire["suspended"] = True
     return wire

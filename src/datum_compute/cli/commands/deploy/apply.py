@@ -197,12 +197,16 @@ async def _follow(
     name, window = plan.desired.name, context.args.window
     if plan.writes or not await is_rolled_out(client, name):
         try:
-            await wait_rolled_out(context, client, name, of=workload)
+            rollout = await wait_rolled_out(context, client, name, of=workload)
         except CommandError as error:
             if error.exit_code is Exit.ROLLOUT_FAILED and plan.live is not None:
                 error.suggestions = (*error.suggestions[:1], command("rollout", "undo", name))
             raise
         note = f", revision #{revision}" if revision else ""
+        if rollout.stopped:
+            if plan.writes:
+                context.say(f"\nApplied{f' as revision #{revision}' if revision else ''}.")
+            return result(workload, plan.action, None, revision)
         took = elapsed(loop.time() - started - window)
         context.say(f"\nRollout complete in {took}{note}.\n")
     workload, instances = await read_result(client, name)

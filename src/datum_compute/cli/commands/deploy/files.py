@@ -17,6 +17,8 @@ from datum_compute.api.compute.constants import (
     ANNOTATION_ROLLOUT_PAUSED,
     ANNOTATION_ROLLOUT_PROMOTED,
     ANNOTATION_ROLLOUT_SKIPPED,
+    ANNOTATION_SUSPENDED,
+    ANNOTATION_SUSPENDED_BY,
 )
 from datum_compute.cli.commands.deploy.documents import documents_of
 from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
@@ -35,6 +37,8 @@ SERVER_ANNOTATIONS = frozenset(
         ANNOTATION_ROLLOUT_PAUSED,
         ANNOTATION_ROLLOUT_PROMOTED,
         ANNOTATION_ROLLOUT_SKIPPED,
+        ANNOTATION_SUSPENDED,
+        ANNOTATION_SUSPENDED_BY,
         "kubectl.kubernetes.io/last-applied-configuration",
     }
 )

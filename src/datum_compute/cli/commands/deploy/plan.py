@@ -54,6 +54,7 @@ from datum_compute.cli.workload import (
     read_updated,
     removal_lines,
     restarted_at,
+    say_if_stopped,
     with_restart,
 )
 from datum_compute.client import errors
@@ -161,6 +162,7 @@ async def _plan_update(
     found = [*diff_metadata(live, wanted), *diff_specs(live["spec"], planned["spec"])]
     if not found:
         context.say(f'Workload "{desired.name}": nothing to change.')
+        say_if_stopped(context, live)
         return DeployPlan(desired, "unchanged", live, wanted, live, "")
     revisions = await Recorder(context, client).revisions(live)
     context.say(f'Changes to workload "{desired.name}" ({revision_numbers(revisions, live)}):\n')
@@ -170,6 +172,7 @@ async def _plan_update(
     removals = removal_lines(planned, live)
     updated = await read_updated(client, planned, live)
     _print_effects(context, planned, live, removals, updated, await headroom(client))
+    say_if_stopped(context, planned)
     print_secret_hint(context, desired.name, planned["spec"], live["spec"])
     await _print_missing_data(context, client, planned)
     changes = summarize_changes(found)

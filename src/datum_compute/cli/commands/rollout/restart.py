@@ -12,16 +12,21 @@ from datetime import datetime
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT, LABEL_WORKLOAD_UID
+from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import unknown
-from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.wait import read_result, wait_rolled_out
-from datum_compute.cli.session import Session, to_dict
+from datum_compute.cli.session import Session
 from datum_compute.cli.tables import NAMESPACE
-from datum_compute.cli.workload import CONFLICT_RETRIES, conflict_error, require_workload
+from datum_compute.cli.workload import (
+    CONFLICT_RETRIES,
+    conflict_error,
+    deployments_in,
+    deployments_of,
+    require_workload,
+    say_if_stopped,
+)
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.client.protocol import merge
@@ -41,10 +46,12 @@ def restart(context: Context) -> int:
         else:
             workload, revision = await _restart_all(context, client, recorder, session)
         name, instances = context.args.name, None
+        say_if_stopped(context, workload)
         if context.args.wait:
-            await wait_rolled_out(context, client, name, of=workload)
+            rollout = await wait_rolled_out(context, client, name, of=workload)
             workload, instances = await read_result(client, name)
-            context.say(f'"{name}" was restarted{_revision_note(revision)}.')
+            if not rollout.stopped:
+                context.say(f'"{name}" was restarted{_revision_note(revision)}.')
         if context.args.output not in ("table", "wide"):
             show_results(context, [result(workload, "restarted", instances, revision)])
         return 0
@@ -62,7 +69,7 @@ async def _restart_all(
     name = context.args.name
     for _ in range(CONFLICT_RETRIES):
         live = await require_workload(context, client)
-        deployments = await _deployments(client, live)
+        deployments = await deployments_of(client, live)
         spec = copy.deepcopy(live["spec"])
         moment = _moment(context, [spec["template"], *(d["spec"]["template"] for d in deployments)])
         annotations = spec["template"].setdefault("metadata", {}).setdefault("annotations", {})
@@ -85,7 +92,7 @@ async def _restart_city(
     name, city = context.args.name, context.args.city.upper()
     for _ in range(CONFLICT_RETRIES):
         live = await require_workload(context, client)
-        there = await _deployments_in(context, client, live, city)
+        there = await deployments_in(context, client, live, city)
         entry = await recorder.entry(live["spec"], f"restart in {city}")
         try:
             live = await recorder.change(live, live["spec"], entry)
@@ -96,19 +103,6 @@ async def _restart_city(
         context.say(f'Restarting "{name}" in {city}\n')
         return live, await recorder.record(live, live, entry)
     raise conflict_error("restarting", name)
-
-
-async def _deployments_in(
-    context: Context, client: ApiClient, live: Workload, city: str
-) -> list[Workload]:
-    deployments = await _deployments(client, live)
-    there = [each for each in deployments if each["spec"]["cityCode"].upper() == city]
-    if not there:
-        name = context.args.name
-        cities = sorted({c for p in live["spec"]["placements"] for c in p["cityCodes"]})
-        where = f' in workload "{name}"'
-        raise unknown("city", context.args.city, cities, command("status", name), where)
-    return there
 
 
 async def _restart_deployments(
@@ -124,12 +118,6 @@ async def _restart_deployments(
         }
         found = deployment["metadata"]["name"]
         await client.patch(compute.WORKLOAD_DEPLOYMENTS, found, merge(body), NAMESPACE)
-
-
-async def _deployments(client: ApiClient, live: Json) -> list[Workload]:
-    selector = f"{LABEL_WORKLOAD_UID}={live['metadata']['uid']}"
-    page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
-    return [to_dict(each) for each in page.items]
 
 
 def _moment(context: Context, templates: Sequence[Json]) -> str:

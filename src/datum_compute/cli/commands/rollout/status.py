@@ -36,7 +36,8 @@ def status(context: Context) -> int:
     rollout = context.open_session().run(work)
     _show(context, name, rollout, with_table=False)
     if context.tables and not context.args.no_headers:
-        context.say(f'\nRollout of "{name}" is complete.')
+        ended = "stopped; changes take effect when it starts" if rollout.stopped else "complete"
+        context.say(f'\nRollout of "{name}" is {ended}.')
     return 0
 
 

@@ -35,6 +35,7 @@ from datum_compute.cli.workload import (
     removal_lines,
     require_workload,
     restarted_at,
+    say_if_stopped,
     with_restart,
 )
 from datum_compute.client import errors
@@ -85,13 +86,15 @@ def undo(context: Context) -> int:
         else:
             workload, before = plan.live, None
             revision = await recorder.finish(plan.live)
-        instances = None
+        instances, done = None, context.args.wait
+        say_if_stopped(context, workload)
         if context.args.wait:
             if plan.changes or not await is_rolled_out(client, name):
-                await wait_rolled_out(context, client, name, of=workload)
+                rollout = await wait_rolled_out(context, client, name, of=workload)
+                done = not rollout.stopped
             workload, instances = await read_result(client, name)
         if plan.changes:
-            _print_done(context, plan, revision, before)
+            _print_done(context, plan, revision, before, done=done)
         action = "rolled back" if plan.changes else "unchanged"
         view = result(workload, action, instances, revision)
         if context.args.output not in ("table", "wide"):
@@ -224,10 +227,12 @@ def _metadata(context: Context, plan: _Plan) -> Json:
     return {**metadata, "annotations": notes}
 
 
-def _print_done(context: Context, plan: _Plan, revision: int | None, before: int | None) -> None:
+def _print_done(
+    context: Context, plan: _Plan, revision: int | None, before: int | None, *, done: bool
+) -> None:
     name = context.args.name
     note = f", as revision #{revision}" if revision else ""
-    done = "was rolled" if context.args.wait else "is being rolled"
-    context.say(f'\n"{name}" {done} back to revision #{plan.target.rev}{note}.')
+    verb = "was rolled" if done else "is being rolled"
+    context.say(f'\n"{name}" {verb} back to revision #{plan.target.rev}{note}.')
     if before:
         context.suggest(command("rollout", "undo", name, "--to-revision", str(before)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -28,6 +28,8 @@ INSTANCES_BY_DEPLOYMENT = "workload-deployment-uid"
 
 _OWN_FIELDS: Sequence[str] = ("location", "controller")
 """What the spec of an Instance has beside its template's."""
+_OWN_ANNOTATIONS = (compute.ANNOTATION_SUSPENDED,)
+"""What an Instance never has from its template."""
 
 
 def deployment_uid_of(instance: Object) -> list[str]:
@@ -88,7 +90,7 @@ def build_instance(parameters: InstanceParameters, ordinal: int, name: str) -> d
             "name": name,
             "namespace": deployment.namespace,
             "labels": {**(metadata.get("labels") or {}), **controller_labels(deployment)(ordinal)},
-            "annotations": dict(metadata.get("annotations") or {}),
+            "annotations": _without(metadata.get("annotations"), _OWN_ANNOTATIONS),
             # Both from the start: an Instance without them could be deleted without cleanup.
             "finalizers": [compute.FINALIZER_INSTANCE, compute.FINALIZER_QUOTA_CLAIM],
             "ownerReferences": [owner_reference(deployment, controller=True)],
@@ -184,7 +186,7 @@ class InstanceRestorer:
                 compute.INSTANCES,
                 instance,
                 labels=_without(metadata.get("labels"), controller_labels(deployment)(0)),
-                annotations=metadata.get("annotations"),
+                annotations=_without(metadata.get("annotations"), _OWN_ANNOTATIONS),
                 spec=change,
             )
             if change:
@@ -198,10 +200,8 @@ def _version(instance: Object, revision: tuple[str, ...]) -> tuple[str, ...]:
     return instance.metadata.uid, instance.metadata.resource_version, *revision
 
 
-def _without(
-    labels: Mapping[str, str] | None, others: Mapping[str, str]
-) -> Mapping[str, str] | None:
-    return {key: value for key, value in (labels or {}).items() if key not in others}
+def _without(entries: Mapping[str, str] | None, others: Container[str]) -> dict[str, str]:
+    return {key: value for key, value in (entries or {}).items() if key not in others}
 
 
 async def apply_actions(
@@ -222,12 +222,33 @@ async def apply_actions(
             )
         elif isinstance(action, plan.PatchLabels):
             await _label(cell, namespace, action)
+        elif isinstance(action, plan.Suspend):
+            await _mark(cell, namespace, action, compute.SUSPENDED)
+        elif isinstance(action, plan.Resume):
+            await _mark(cell, namespace, action, None)
 
 
 async def _create(cell: Cluster, parameters: InstanceParameters, action: plan.Create) -> None:
     body = build_instance(parameters, action.ordinal, action.name)
     namespace = parameters.deployment.namespace
     await create_or_wait(cell.client, compute.INSTANCES, body, namespace)
+
+
+async def _mark(
+    cell: Cluster, namespace: str, action: plan.Suspend | plan.Resume, mark: str | None
+) -> None:
+    instance = cell.cache(compute.INSTANCES).get(action.name, namespace)
+    if instance is None or instance.metadata.uid != action.uid:
+        return  # its successor is marked by the next reconcile
+    try:
+        await patch.ensure_metadata(
+            cell.client,
+            compute.INSTANCES,
+            instance,
+            annotations={compute.ANNOTATION_SUSPENDED: mark},
+        )
+    except errors.NotFound:
+        pass
 
 
 async def _label(cell: Cluster, namespace: str, action: plan.PatchLabels) -> None:

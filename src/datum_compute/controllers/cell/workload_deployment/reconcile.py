@@ -220,6 +220,7 @@ class DeploymentReconciler:
         inputs = (
             deployment.metadata.uid,
             bytes(deployment.spec),
+            deployment.view(compute.WorkloadDeployment).suspended_by,
             hold_rolls,
             # The key of an unchanged Instance is the identical tuple, so comparing is cheap.
             [each.plan_key for each in views],
@@ -227,7 +228,8 @@ class DeploymentReconciler:
         known = self._plans.get(request)
         if known is not None and known.inputs == inputs:
             return known.plan
-        spec = deployment.view(compute.WorkloadDeployment).spec
+        view = deployment.view(compute.WorkloadDeployment)
+        spec = view.spec
         try:
             policy = find_policy(spec.scale_settings.instance_management_policy)
         except UnknownPolicy as error:
@@ -239,6 +241,7 @@ class DeploymentReconciler:
             labels_for=instances.controller_labels(deployment),
             instances=views,
             hold_rolls=hold_rolls,
+            suspended=bool(view.suspended_by),
         )
         _log_waiting(deployment, plan, known.plan if known is not None else NO_PLAN)
         self._plans[request] = _CachedPlan(inputs, plan)

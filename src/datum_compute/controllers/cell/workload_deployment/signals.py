@@ -43,7 +43,13 @@ class DeploymentSignals:
             "compute_orphaned_deployments",
             "Deployments of the cell that neither the hub nor Karmada knows.",
         ).labels().track(lambda: float(orphans.count))
-        for kind in ("create", "patch_labels", *map(_action_label, plan.DeleteReason)):
+        for kind in (
+            "create",
+            "patch_labels",
+            "suspend",
+            "resume",
+            *map(_action_label, plan.DeleteReason),
+        ):
             self._actions.labels(kind)
 
     async def record_actions(
@@ -61,6 +67,8 @@ class DeploymentSignals:
                 self._actions.labels("create").inc()
             elif isinstance(action, plan.PatchLabels):
                 self._actions.labels("patch_labels").inc()
+            elif isinstance(action, plan.Suspend | plan.Resume):
+                self._actions.labels(type(action).__name__.lower()).inc()
             elif isinstance(action, plan.Delete) and action.uid not in going:
                 self._actions.labels(_action_label(action.reason)).inc()
                 if action.reason.is_roll:

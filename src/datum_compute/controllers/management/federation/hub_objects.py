@@ -17,6 +17,7 @@ from datum_compute.runtime.writes.create import create_if_absent
 from datum_compute.runtime.writes.spec_copies import SpecCopies, is_subset
 
 COPIED_ANNOTATIONS = (
+    compute.ANNOTATION_SUSPENDED,
     compute.ANNOTATION_EXPECTED_REFERENCED_DATA,
     compute.ANNOTATION_REFERENCED_DATA_ERROR,
 )

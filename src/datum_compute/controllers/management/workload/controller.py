@@ -7,12 +7,14 @@ from collections.abc import Iterable
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.services import v1alpha1 as services
 from datum_compute.controllers.management.workload.deployments import (
     DEPLOYMENTS_BY_WORKLOAD,
     workload_uid_of,
 )
 from datum_compute.controllers.management.workload.reconcile import WorkloadReconciler
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
+from datum_compute.decisions.suspension import is_project_suspended
 from datum_compute.env import Environment
 from datum_compute.runtime.cache.quarantine import views
 from datum_compute.runtime.controller import Controller, Watch
@@ -22,17 +24,31 @@ from datum_compute.runtime.metrics.resource_metrics import register_resource_met
 from datum_compute.runtime.object_reconcile import for_object
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.mapping import all_of, by_index
-from datum_compute.runtime.watches.predicates import created_or_deleted
+from datum_compute.runtime.watches.predicates import changed, created_or_deleted
 
 WORKLOADS_BY_NETWORK = "network"
+_ENTITLEMENT = services.ServiceEntitlement
 
 
 def workload_controller(
-    projects: Fleet, env: Environment, *, metrics: MetricsRegistry | None = None
+    projects: Fleet,
+    env: Environment,
+    *,
+    metrics: MetricsRegistry | None = None,
+    entitlements: bool = False,
 ) -> Controller:
+    """``entitlements`` is whether the planes are Milo's, where a project can be suspended."""
     signals = WorkloadSignals(env, metrics)
     register_resource_metrics(
         signals.registry, projects, compute.WORKLOADS, "datum_cloud_compute_workload"
+    )
+    suspensions = Watch(
+        projects,
+        services.SERVICE_ENTITLEMENTS,
+        all_of(projects, compute.WORKLOADS),
+        predicate=changed(lambda each: is_project_suspended(each.view(_ENTITLEMENT))),
+        required=False,
+        awaited=False,
     )
     return Controller(
         "workload",
@@ -40,7 +56,7 @@ def workload_controller(
         for_object(
             projects,
             compute.WORKLOADS,
-            WorkloadReconciler(env, signals).reconcile,
+            WorkloadReconciler(env, signals, entitlements=entitlements).reconcile,
             deleting=True,
         ),
         watches=[
@@ -69,6 +85,7 @@ def workload_controller(
                 all_of(projects, compute.WORKLOADS),
                 awaited=False,
             ),
+            *([suspensions] if entitlements else []),
         ],
     )
 

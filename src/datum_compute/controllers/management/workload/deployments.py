@@ -26,6 +26,7 @@ from datum_compute.decisions.references import (
 from datum_compute.decisions.restarts import keep_restart
 from datum_compute.decisions.rollout.members import ExistingDeployment, RolloutStep
 from datum_compute.decisions.rollout.plan import RolloutPlan
+from datum_compute.decisions.suspension import decide_suspended_by
 from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
@@ -79,6 +80,28 @@ def existing_in(
     }
 
 
+async def ensure_suspension(
+    project: Cluster, workload: Object, project_suspended: bool | None
+) -> bool:
+    """Stop or start the deployments with their Workload or project; whether any was written. Also
+    those that the spec no longer names, which run until they are deleted."""
+    changed = False
+    for existing in deployments_of(project, workload):
+        current = existing.metadata.annotations.get(compute.ANNOTATION_SUSPENDED, "")
+        wanted = decide_suspended_by(
+            workload.view(compute.Workload), current, project_suspended=project_suspended
+        )
+        if (wanted or "") != current and not existing.metadata.deleting:
+            changed = True
+            await patch.ensure_metadata(
+                project.client,
+                compute.WORKLOAD_DEPLOYMENTS,
+                existing,
+                annotations={compute.ANNOTATION_SUSPENDED: wanted},
+            )
+    return changed
+
+
 async def ensure_deployments(
     project: Cluster,
     copies: SpecCopies,
@@ -87,6 +110,7 @@ async def ensure_deployments(
     rollout: RolloutPlan,
     found: Mapping[str, Object],
     now: datetime,
+    project_suspended: bool | None,
 ) -> tuple[dict[str, Object], float | None]:
     """Ensure what both plans say, given the deployments by name. Returns those that were written,
     as the server has them, and the seconds after which a roll that waits is due."""
@@ -120,7 +144,10 @@ async def ensure_deployments(
             template=with_data_hash(template, data.hash),
         )
         if existing is None:
-            await _create(project, workload, wanted, body, step)
+            suspended_by = decide_suspended_by(
+                workload.view(compute.Workload), "", project_suspended=project_suspended
+            )
+            await _create(project, workload, wanted, body, step, suspended_by)
         elif f"{workload.namespace}/{workload.metadata.uid}" in workload_uid_of(existing):
             written[wanted.name] = await _correct(project, copies, workload, body, step, existing)
     for orphan in plan.orphans:
@@ -144,8 +171,10 @@ async def _create(
     wanted: WantedDeployment,
     spec: Mapping[str, Any],
     step: RolloutStep,
+    suspended_by: str | None,
 ) -> None:
-    notes = {key: text for key, text in _annotations(step).items() if text is not None}
+    given = {**_annotations(step), compute.ANNOTATION_SUSPENDED: suspended_by}
+    notes = {key: text for key, text in given.items() if text is not None}
     body = {
         "metadata": {
             "name": wanted.name,

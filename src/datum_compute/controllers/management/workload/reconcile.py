@@ -9,14 +9,16 @@ from types import MappingProxyType
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object, Unreadable
 from datum_compute.api.networking import v1alpha as networking
+from datum_compute.api.services import v1alpha1 as services
 from datum_compute.controllers.management.workload import deployments
 from datum_compute.controllers.management.workload.signals import WorkloadSignals
 from datum_compute.decisions.placement import PlacementPlan, decide_placement
 from datum_compute.decisions.rollout.plan import RolloutPlan, decide_rollout
 from datum_compute.decisions.rollout.state import RolloutAges
 from datum_compute.decisions.rollup.workload import decide_workload_status
+from datum_compute.decisions.suspension import is_project_suspended
 from datum_compute.env import Environment
-from datum_compute.runtime.cache.quarantine import views
+from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.live_reads import find_live, has_live
 from datum_compute.runtime.result import DONE, Result, after
@@ -25,10 +27,15 @@ from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.conditions import write_unreadable
 from datum_compute.runtime.writes.spec_copies import SpecCopies
 
+ENTITLEMENT = services.ServiceEntitlement
+
 
 class WorkloadReconciler:
-    def __init__(self, env: Environment, signals: WorkloadSignals) -> None:
+    def __init__(
+        self, env: Environment, signals: WorkloadSignals, *, entitlements: bool = False
+    ) -> None:
         self._signals = signals
+        self._entitlements = entitlements
         self._env = env
         self._copies = SpecCopies()
         self._reports = RateLimiter()
@@ -52,6 +59,9 @@ class WorkloadReconciler:
         workload = await patch.ensure_metadata(
             project.client, compute.WORKLOADS, workload, finalizer=compute.FINALIZER_WORKLOAD
         )
+        suspended = _project_suspended(project) if self._entitlements else False
+        if await deployments.ensure_suspension(project, workload, suspended):
+            return DONE  # what was written is the next event
         found = {each.name: each for each in deployments.candidates_of(project, workload)}
         plan = _plan(project, workload, found.values())
         rollout = self._rollout(workload, plan, found)
@@ -67,7 +77,7 @@ class WorkloadReconciler:
         delays: list[float | None] = []
         if not missing:
             written, delay = await deployments.ensure_deployments(
-                project, self._copies, workload, plan, rollout, found, self._env.now()
+                project, self._copies, workload, plan, rollout, found, self._env.now(), suspended
             )
             delays.append(delay)
         result = await self._report(project, workload, plan, missing, rollout, written)
@@ -166,6 +176,15 @@ def _plan(project: Cluster, workload: Object, candidates: Iterable[Object]) -> P
         bindings=views(bindings, networking.LocationBinding),
         deployments=views(candidates, compute.WorkloadDeployment),
     )
+
+
+def _project_suspended(project: Cluster) -> bool | None:
+    """None while that is not known."""
+    cache = project.cache(services.SERVICE_ENTITLEMENTS)
+    found = cache.get(services.ENTITLEMENT_COMPUTE)
+    if not cache.synced or (found is not None and not readable((found,), ENTITLEMENT)):
+        return None
+    return found is not None and is_project_suspended(found.view(ENTITLEMENT))
 
 
 async def _read_live(project: Cluster, workload: Object) -> tuple[Object, dict[str, Object]] | None:

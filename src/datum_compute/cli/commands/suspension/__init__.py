@@ -1,0 +1,1 @@
+"""``stop`` and ``start``: run nothing of a workload for a while."""

@@ -368,6 +368,7 @@ def test_small_worlds_settle_and_the_next_change_reaches_every_city(on_failure: 
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("on_failure", ON_FAILURE)
 def test_every_small_world_settles_and_the_next_change_reaches_every_city(on_failure: str) -> None:
     check_settled(every_world(on_failure))

@@ -102,7 +102,7 @@ def fail(error: Exception) -> Action:
     """Fail before the request arrives."""
 
     async def action(request: HttpRequest, forward: Handler) -> HttpResponse:
-        raise error
+        raise error.with_traceback(None)  # else each time adds to its traceback
 
     return action
 

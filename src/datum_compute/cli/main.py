@@ -42,7 +42,7 @@ COMMANDS = {
     "rollout": "Follow a rollout, show its history, or roll it back",
     "restart": "Replace every instance, one by one in each city",
     "scale": "Change how many instances run in each city",
-    "stop": "Stop a workload; it keeps its addresses, data and quota",
+    "stop": "Stop a workload; it keeps its quota",
     "start": "Start a stopped workload",
     "destroy": "Delete a workload and everything it runs",
     "config": "List, show and change ConfigMaps of the project",

@@ -315,7 +315,7 @@ REASON_STOPPING = _declare(
 REASON_SUSPENDED = _declare(
     Reason(
         "Suspended",
-        "It was stopped, and keeps its addresses, data and quota until it is started.",
+        "It was stopped, and keeps its quota until it is started.",
         Actor.USER,
         false=(*_ON_PROVIDER, *_ON_DEPLOYMENT, *_ON_WORKLOAD),
         requested=True,

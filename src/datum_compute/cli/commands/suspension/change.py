@@ -27,6 +27,9 @@ from datum_compute.decisions.suspension import CONTROLLED
 
 Json = dict[str, Any]
 
+_BEGUN = {"stop": "stopping", "start": "starting"}
+_ENDED = {"stop": "stopped", "start": "started"}
+
 
 def change(context: Context, *, stops: bool) -> int:
     """Stop or start it, and wait until that has happened."""
@@ -52,7 +55,7 @@ def change(context: Context, *, stops: bool) -> int:
             context.say(f"{where} is {'already' if stops else 'not'} stopped.")
             if not stops and not city:
                 await _name_stopped_cities(context, client, live)
-        action = f"{session.work}{'p' * stops}ing" if changes else "unchanged"
+        action = _BEGUN[session.work] if changes else "unchanged"
         workload, instances = live, None
         if context.args.wait:
             if stops:
@@ -61,8 +64,8 @@ def change(context: Context, *, stops: bool) -> int:
                 await wait_rolled_out(context, client, name, of=live)
             workload, instances = await read_result(client, name)
             if changes:
-                action = f"{session.work}{'p' * stops}ed"
-                kept = "is stopped, and keeps its addresses, data and quota"
+                action = _ENDED[session.work]
+                kept = "is stopped, and keeps its quota"
                 context.say(f"{where} {kept if stops else 'runs again'}.")
         if context.args.output not in ("table", "wide"):
             show_results(context, [result(workload, action, instances)])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
@@ -11,6 +13,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from tests.support.cli.read_screens import manifest
 from tests.support.cli.session import TOKEN, CliSession, cli_session
+from tests.support.paths import ROOT
 
 DEPLOY = "deploy api --image=registry.example/api:1.4.2 --city=DFW,LHR --min 2"
 STARTED = "simulated: started registry.example/api:1.4.2 (no container runs)"
@@ -61,6 +64,21 @@ def test_logs_show_a_crash_in_order() -> None:
         assert texts == ["started"] * 4 + ["failed:"] * 4
         assert last.out == late.out
         assert last.out.count("InstanceCrashing") == len(last.out.splitlines()) == 4
+
+
+def test_the_path_that_the_docs_give_kubectl_reads_the_log() -> None:
+    page = (ROOT / "docs" / "operate" / "local.md").read_text(encoding="utf-8")
+    shown = re.search(r'get --raw "([^"]+/log[^"]*)"', page)
+    assert shown is not None
+    path = urlsplit(shown[1])
+    with cli_session() as here:
+        here.run("deploy hello --image=registry.example/api:1.4.2 --city=DFW")
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        request = HttpRequest("GET", path.path, tuple(parse_qsl(path.query)), headers)
+
+        response = here.act(here.platform.server.handle(request))
+
+        assert (response.status, response.body.decode()) == (200, f"{STARTED}\n")
 
 
 async def _all(response: HttpResponse) -> list[bytes]:

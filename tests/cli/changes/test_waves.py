@@ -80,6 +80,62 @@ def test_a_failed_wave_that_is_undone_by_itself_ends_the_deploy_with_3() -> None
         assert "Available — rollout rolled back" in here.run("status api").out
 
 
+def test_after_a_rollback_a_workload_is_scaled_stopped_and_started_like_any_other() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --on-failure=undo").code == 0
+        assert deploy_failing(here).code == 3
+        here.wait(30)
+
+        scaled = here.run("scale api --min 2")
+        again = here.run("scale api --min 2")
+        stopped = here.run("stop api")
+        started = here.run("start api")
+
+        assert [each.code for each in (scaled, again, stopped, started)] == [0] * 4
+        for each in (scaled, started):
+            assert "The newest template does not run everywhere: rolled back: " in each.err
+        assert '"api" now runs 2 instances per city' in scaled.err
+        found = here.run("instances -o json").json
+        assert [(each["city"], each["status"]) for each in found] == [
+            (city, "Available") for city in ("DFW", "DFW", "LHR", "LHR")
+        ]
+        assert images(here) == {"DFW": "a:1", "LHR": "a:1"}
+        assert here.run("rollout status api").code == 3
+
+
+def test_a_paused_rollout_holds_back_no_scaling() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=10m").code == 0
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(20)
+        assert here.run("rollout pause api").code == 0
+        here.wait(5)
+
+        scaled = here.run("scale api --min 2 --timeout=2m")
+
+        assert scaled.code == 0, scaled.transcript
+        assert "does not run everywhere: paused: " in scaled.err
+        assert len(here.run("instances -o json").json) == 4
+        assert images(here) == {"DFW": "a:2", "LHR": "a:1"}
+
+
+def test_an_abort_says_that_it_ends_a_pause() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=10m").code == 0
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(20)
+        assert here.run("rollout pause api").code == 0
+
+        aborted = here.run("rollout abort api")
+
+        assert aborted.err == (
+            'The rollout of "api" is undone: DFW back to what ran there before.'
+            " The rollout is not paused any more.\n"
+        )
+        here.wait(30)
+        assert images(here) == {"DFW": "a:1", "LHR": "a:1"}
+
+
 def test_after_a_failed_wave_the_next_opens_only_by_hand() -> None:
     with cli_session("DFW", "LHR") as here:
         assert here.run(CREATE).code == 0

@@ -68,14 +68,17 @@ def run(context: Context) -> int:
         instances = None
         say_if_stopped(context, workload)
         if args.wait:
-            done = not changed and await is_rolled_out(client, args.name)
+            name = args.name
+            done = not changed and await is_rolled_out(client, name, waved=False)
             if (
                 not done
-                and not (await wait_rolled_out(context, client, args.name, of=workload)).stopped
+                and not (
+                    await wait_rolled_out(context, client, name, of=workload, waved=False)
+                ).stopped
             ):
                 per_city = f"{count(args.minimum, 'instance')} per city"
-                context.say(f'"{args.name}" now runs {per_city}{_revision_note(revision)}.')
-            workload, instances = await read_result(client, args.name)
+                context.say(f'"{name}" now runs {per_city}{_revision_note(revision)}.')
+            workload, instances = await read_result(client, name)
         view = result(workload, "scaled" if changed else "unchanged", instances, revision)
         if args.output not in ("table", "wide"):
             show_results(context, [view])

@@ -21,6 +21,7 @@ PHASE_COLOURS = {
     Phase.PENDING: Colour.YELLOW,
     Phase.CREATING: Colour.YELLOW,
     Phase.UPDATING: Colour.YELLOW,
+    Phase.STARTING: Colour.YELLOW,
     Phase.STOPPING: Colour.YELLOW,
     Phase.STOPPED: Colour.YELLOW,
     Phase.BLOCKED: Colour.RED,

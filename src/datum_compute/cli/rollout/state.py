@@ -25,6 +25,7 @@ class Phase(StrEnum):
     PENDING = "Pending"
     CREATING = "Creating"
     UPDATING = "Updating"
+    STARTING = "Starting"
     STOPPING = "Stopping"
     STOPPED = "Stopped"
     BLOCKED = "Blocked"
@@ -113,6 +114,12 @@ class Row(NamedTuple):
         complete = self.updated >= self.target and self.ready >= self.target
         return complete and self.replicas <= self.target
 
+    @property
+    def at_size(self) -> bool:
+        """Whether as many instances as asked for are ready, of whichever template."""
+        sized = self.ready >= self.target and self.replicas <= self.target
+        return self.done or (bool(self.deployment) and self.reported and sized)
+
     def phase(self, *, stalled: bool = False) -> Phase:
         """``stalled``: nothing has changed for :data:`BLOCKED_AFTER_SECONDS`."""
         if self.stop is not None:
@@ -130,8 +137,12 @@ class Row(NamedTuple):
             return Phase.BLOCKED
         if not (self.replicas or self.updated or self.ready or self.removing):
             return Phase.PENDING
-        creating = self.first and not self.old and self.ready < self.target
-        return Phase.CREATING if creating else Phase.UPDATING
+        if self.first and not self.old and self.ready < self.target:
+            return Phase.CREATING
+        updated = self.updated >= self.target and self.replicas <= self.target
+        # Stopped so far, or all of the newest template: nothing is updated.
+        starting = self.stopped or (self.reported and updated and not self.removing)
+        return Phase.STARTING if starting else Phase.UPDATING
 
 
 class Rollout(NamedTuple):
@@ -149,6 +160,16 @@ class Rollout(NamedTuple):
     def done(self) -> bool:
         complete = self.observed and self.stage is None
         return complete and all(row.done or row.skipped for row in self.rows)
+
+    @property
+    def held(self) -> bool:
+        """Whether no more cities get the newest template unless a person does something."""
+        return self.observed and self.stage is not None and self.stage.record.needs_action
+
+    @property
+    def at_size(self) -> bool:
+        """Whether only a template that is held back is missing."""
+        return self.held and all(row.at_size for row in self.rows)
 
     @property
     def outlives_failure(self) -> bool:

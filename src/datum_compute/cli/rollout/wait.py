@@ -116,12 +116,16 @@ async def wait_rolled_out(
     *,
     of: Json | None = None,
     progress: Progress | None = None,
+    waved: bool = True,
 ) -> Rollout:
     """Wait until every row is done, and watch it for the window; raise when that cannot happen or
     takes too long. The window is no part of the timeout, which by default covers all waves.
 
     ``of`` is the workload whose spec is waited for, as it was written; by default what the first
-    read finds, and if that is done already there is nothing to watch."""
+    read finds, and if that is done already there is nothing to watch.
+
+    A change that is not ``waved`` follows at once: where the rollout of a template is paused, has
+    failed or was undone, it waits for as many ready instances of the templates that cities have."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     display = progress or Progress(context)
@@ -147,24 +151,28 @@ async def wait_rolled_out(
                 if _version(workload) != _version(of):
                     raise await _superseded(context, client, of, workload)
                 rollout = await read.rollout(workload, deployments)
+                done = rollout.done or (not waved and rollout.at_size)
                 now = loop.time()
                 if given is None and rollout.waves is not None:
                     deadline = started + rollout.waves.longest_seconds
                 current = movement.update(rollout.rows, now)
-                sick = window.update(current, rollout.done, _versions(deployments), now)
+                sick = window.update(current, done, _versions(deployments), now)
                 if sick is not None:
                     raise await _unhealthy(client, workload, *sick)
-                watched = watched or not rollout.done
+                watched = watched or not done
                 until = window.end if watched and not rollout.stopped else None
                 display.show(current, watched_until=until)
                 if rollout.stopped:
                     return rollout
-                if rollout.done and (not watched or window.is_over(now)):
+                if done and (not watched or window.is_over(now)):
                     _say_stopped(context, rollout)
+                    if not rollout.done:
+                        _say_held(context, rollout)
                     return rollout
                 limit.reschedule(deadline if window.end is None else None)
                 if window.end is None:
-                    await _raise_if_stopped(client, workload, rollout)
+                    if waved:
+                        await _raise_if_held(client, workload, rollout)
                     await _raise_if_blocked(client, workload, rollout, current, movement, now)
                 await changed(min(movement.next_read(now), window.left(now)))
     except TimeoutError:
@@ -179,6 +187,14 @@ def _say_stopped(context: Context, rollout: Rollout) -> None:
         be, then = ("is", "it starts") if len(cities) == 1 else ("are", "they start")
         where = ", ".join(cities)
         context.say(f"\n{where} {be} stopped; changes take effect there when {then}.")
+
+
+def _say_held(context: Context, rollout: Rollout) -> None:
+    """Why not all cities have the newest template."""
+    if rollout.stage is not None:
+        stage = explain(rollout.stage.reason).summary
+        why = states.one_line_reason(rollout.stage)
+        context.say(f"\nThe newest template does not run everywhere: {stage}: {why}")
 
 
 async def wait_stopped(context: Context, client: Client, name: str, city: str) -> None:
@@ -362,7 +378,7 @@ async def _timed_out(
     )
 
 
-async def _raise_if_stopped(client: Client, workload: Json, rollout: Rollout) -> None:
+async def _raise_if_held(client: Client, workload: Json, rollout: Rollout) -> None:
     """When the rollout over cities needs a person, or was undone."""
     stage = rollout.stage
     if rollout.observed and stage is not None and stage.record.terminal:
@@ -426,13 +442,13 @@ def _stays(current: Sequence[RowProgress]) -> str:
     return "".join(f"; {each.row.city} {each.reason_text}" for each in staying)
 
 
-async def is_rolled_out(client: Client, name: str) -> bool:
-    """Whether there is nothing to wait for, and nothing to say of a stop."""
+async def is_rolled_out(client: Client, name: str, *, waved: bool = True) -> bool:
+    """Whether there is nothing to wait for, and nothing to say of a stop. ``waved`` as above."""
     workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
     selector = f"{compute.LABEL_WORKLOAD_UID}={workload.metadata.uid}"
     page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
     rollout = decide_rollout(to_dict(workload), [to_dict(item) for item in page.items])
-    return rollout.done and not rollout.stopped
+    return (rollout.done or (not waved and rollout.at_size)) and not rollout.stopped
 
 
 async def read_result(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

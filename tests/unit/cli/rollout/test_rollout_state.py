@@ -24,11 +24,12 @@ from tests.support.decisions.builders import NOW, workload
         (0, 0, 0, 0, "Done"),
         (0, 0, 0, 2, "Updating"),
         (1, 0, 0, 0, "Pending"),
-        (1, 0, 1, 1, "Updating"),
+        (1, 0, 1, 1, "Starting"),
         (1, 1, 1, 1, "Done"),
         (1, 1, 1, 5, "Updating"),
         (3, 1, 2, 3, "Updating"),
         (3, 3, 0, 3, "Updating"),
+        (3, 2, 3, 3, "Starting"),
     ],
 )
 def test_the_phase_of_a_city(
@@ -123,6 +124,16 @@ def test_a_report_on_an_older_spec_is_not_done() -> None:
     assert row.updated == 0
     assert row.old == 2
     assert row.phase() is Phase.UPDATING
+
+
+def test_a_city_that_is_about_to_start_again_is_starting() -> None:
+    notes = blocked("ReplicasReady", "Suspended")
+    stopped = wire_deployment("DFW", conditions=notes, replicas=2)
+    stopped["status"]["suspended"] = True
+
+    (row,) = decide_rollout(wire_workload("DFW"), [stopped]).rows
+
+    assert row.phase() is Phase.STARTING
 
 
 def test_a_new_deployment_with_zero_counters_is_not_done() -> None:

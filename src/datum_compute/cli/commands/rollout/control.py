@@ -58,7 +58,7 @@ def control(context: Context) -> int:
         elif verb == "promote":
             step = _promote(name, live, rollout, rollout.waves)
         elif verb == "abort":
-            step = _abort(name, rollout, rollout.waves)
+            step = _abort(name, live, rollout, rollout.waves)
         else:
             step = _skip(name, live, rollout, rollout.waves, context.args.city)
         if step.annotations:
@@ -75,6 +75,12 @@ def control(context: Context) -> int:
 
 def _note(live: Json, annotation: str) -> str:
     return str((live["metadata"].get("annotations") or {}).get(annotation, ""))
+
+
+def _unpaused(live: Json) -> str:
+    """For a verb that ends a pause as well."""
+    paused = _note(live, constants.ANNOTATION_ROLLOUT_PAUSED)
+    return " The rollout is not paused any more." if paused else ""
 
 
 def _pause(live: Json, actor: str, context: Context) -> _Step:
@@ -108,10 +114,8 @@ def _promote(name: str, live: Json, rollout: Rollout, waves: Waves) -> _Step:
     if number is None:
         return _Step(f'Every wave of "{name}" is open.')
     cities = ", ".join(waves.order[number - 1])
-    paused = _note(live, constants.ANNOTATION_ROLLOUT_PAUSED)
     return _Step(
-        f"Wave {number} of {len(waves.order)} opens: {cities}."
-        f"{' The rollout is not paused any more.' if paused else ''}",
+        f"Wave {number} of {len(waves.order)} opens: {cities}.{_unpaused(live)}",
         "promoted",
         {
             constants.ANNOTATION_ROLLOUT_PROMOTED: f"{waves.hash}/{number}",
@@ -120,7 +124,7 @@ def _promote(name: str, live: Json, rollout: Rollout, waves: Waves) -> _Step:
     )
 
 
-def _abort(name: str, rollout: Rollout, waves: Waves) -> _Step:
+def _abort(name: str, live: Json, rollout: Rollout, waves: Waves) -> _Step:
     if rollout.done:
         raise CommandError(
             f'the rollout of "{name}" is complete',
@@ -135,8 +139,9 @@ def _abort(name: str, rollout: Rollout, waves: Waves) -> _Step:
         if row.wave is not None and row.wave.phase is not Phase.WAITING
     ]
     back = f"{', '.join(dict.fromkeys(opened))} back to what ran there before"
+    back = back if opened else "no city had the template"
     return _Step(
-        f'The rollout of "{name}" is undone: {back if opened else "no city had the template"}.',
+        f'The rollout of "{name}" is undone: {back}.{_unpaused(live)}',
         "aborted",
         {
             constants.ANNOTATION_ROLLOUT_ABORTED: waves.hash,

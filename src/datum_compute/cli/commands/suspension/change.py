@@ -61,7 +61,7 @@ def change(context: Context, *, stops: bool) -> int:
             if stops:
                 await wait_stopped(context, client, name, city)
             elif changes:
-                await wait_rolled_out(context, client, name, of=live)
+                await wait_rolled_out(context, client, name, of=live, waved=False)
             workload, instances = await read_result(client, name)
             if changes:
                 action = _ENDED[session.work]

@@ -51,16 +51,19 @@ def named_project(user: UserInfo) -> str:
 class OfferReader:
     """Reads what a project offers to a user."""
 
-    def __init__(self, client_of: ClientOf, *, single: str = "") -> None:
+    def __init__(
+        self, client_of: ClientOf, *, single: str = "", delivers_data: bool = True
+    ) -> None:
         """``single`` names the only cluster; otherwise a user's extras name the project."""
         self._client_of = client_of
         self._single = single
+        self._delivers_data = delivers_data
 
     async def offer(self, user: UserInfo, namespace: str, needs: Needs) -> Offer:
         """The part of the offer in ``needs``; the rest is not read. Raises
         :class:`OfferUnavailable` and :class:`NoProject`."""
         if not needs.cities and not needs.networks and not needs.data:
-            return Offer(None)
+            return Offer(None, delivers_data=self._delivers_data)
         project = self._single or named_project(user)
         client = self._client_of(project)
         if client is None:
@@ -72,6 +75,7 @@ class OfferReader:
                     networks=await _existing(client, namespace, needs.networks),
                     denied=await _denied(client, user, namespace, needs.networks),
                     denied_data=await _denied_data(client, user, namespace, needs.data),
+                    delivers_data=self._delivers_data,
                 )
         except TimeoutError as error:
             raise OfferUnavailable(f'project "{project}" did not answer in time') from error

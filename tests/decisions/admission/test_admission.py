@@ -121,6 +121,24 @@ def test_autoscaling_is_accepted_with_a_warning(changes: dict[str, Any]) -> None
     assert warnings(with_changes(CONTAINER, changes)) == [AUTOSCALING]
 
 
+def test_a_roll_on_changes_that_has_no_effect_is_warned_about() -> None:
+    rolls = with_changes(
+        CONTAINER,
+        {
+            "spec.template.metadata.annotations": {
+                "compute.datumapis.com/roll-on-config-change": "true"
+            }
+        },
+    )
+
+    assert warnings(rolls) == []
+    assert warnings(rolls, offer=replace(OFFER, delivers_data=False)) == [
+        "compute.datumapis.com/roll-on-config-change has no effect on a cluster without a hub:"
+        " a change of a ConfigMap or Secret replaces no instance"
+    ]
+    assert warnings(CONTAINER, offer=replace(OFFER, delivers_data=False)) == []
+
+
 NAMING_DATA = with_changes(
     CONTAINER,
     {

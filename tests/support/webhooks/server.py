@@ -167,6 +167,7 @@ async def webhooks(
     cities: Sequence[str] = ("DFW", "IAD", "LHR"),
     rules: NetworkAuthorizer | None = None,
     single: str = "",
+    delivers_data: bool = True,
 ) -> AsyncIterator[WebhookServer]:
     """Webhooks of a project ``demo`` with these cities and a network ``default``."""
     async with embedded_server(authorizer=rules or NetworkAuthorizer()) as embedded:
@@ -180,7 +181,8 @@ async def webhooks(
         def client_of(project: str) -> Client | None:
             return client if project == (single or "demo") else None
 
-        app = webhook_app(WorkloadReviews(OfferReader(client_of, single=single)))
+        reader = OfferReader(client_of, single=single, delivers_data=delivers_data)
+        app = webhook_app(WorkloadReviews(reader))
         yield WebhookServer(app, embedded)
 
 

@@ -120,6 +120,20 @@ async def test_a_missing_network_is_warned_about() -> None:
     ]
 
 
+@pytest.mark.parametrize("changed", [False, True], ids=["created", "changed"])
+async def test_a_cluster_without_a_hub_says_that_it_does_not_roll_on_changes(changed: bool) -> None:
+    notes = {"compute.datumapis.com/roll-on-config-change": "true"}
+    rolls = with_changes(CONTAINER, {"spec.template.metadata.annotations": notes})
+    old = CONTAINER if changed else None
+    async with webhooks(single="single", delivers_data=False) as hooks:
+        response = await hooks.validate(request(rolls, old))
+
+    assert response["allowed"] is True
+    assert [
+        "has no effect on a cluster without a hub" in each for each in response["warnings"]
+    ] == [True]
+
+
 # Defaults.
 
 

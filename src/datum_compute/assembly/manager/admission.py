@@ -42,7 +42,9 @@ def build_webhooks(env: Environment, settings: ManagerSettings, planes: PlaneCli
         return cluster.client if cluster is not None else None
 
     single = SINGLE if settings.discovery.mode == "single" else ""
-    return Webhooks(webhook_app(WorkloadReviews(OfferReader(client_of, single=single))), fleet)
+    # A manager with a cell of its own has no hub to deliver data through: see groups.
+    reader = OfferReader(client_of, single=single, delivers_data=not settings.cell)
+    return Webhooks(webhook_app(WorkloadReviews(reader)), fleet)
 
 
 def _projects(env: Environment, settings: ManagerSettings, planes: PlaneClients) -> Fleet:

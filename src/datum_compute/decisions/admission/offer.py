@@ -23,6 +23,8 @@ class Offer:
     denied_data: frozenset[tuple[str, str]] = frozenset()
     """Kind and name of the ConfigMaps and Secrets that the user may not read."""
     instance_types: tuple[str, ...] = tuple(INSTANCE_TYPES)
+    delivers_data: bool = True
+    """Whether a controller reads the data that templates name, and sees it change."""
 
 
 @dataclass(frozen=True, slots=True)

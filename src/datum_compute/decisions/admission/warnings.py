@@ -32,6 +32,13 @@ def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tup
             f"{_listed('network', missing)} does not exist in the workload's namespace:"
             " nothing starts until it does"
         )
+    annotations = spec.child("template").child("metadata").child("annotations")
+    rolls = annotations.entry(constants.ANNOTATION_ROLL_ON_CONFIG_CHANGE)
+    if not offer.delivers_data and rolls.value == "true":
+        found.append(
+            f"{constants.ANNOTATION_ROLL_ON_CONFIG_CHANGE} has no effect on a cluster without a"
+            " hub: a change of a ConfigMap or Secret replaces no instance"
+        )
     return tuple(found)
 
 

@@ -3,7 +3,7 @@
 An image that is there is used. One without a tag, or tagged ``latest``, is looked for again for
 each new Instance, and the one that is there is used where no registry answers. A pull tries the
 credentials of the Instance's Secrets that match, or none. A failed one is tried again with growing
-delay.
+delay, and at once with other credentials.
 """
 
 from __future__ import annotations
@@ -80,9 +80,11 @@ class Images:
         if failure is not None and now < failure.retry_at:
             if present:
                 return True
-            raise Rejected(
-                compute.REASON_IMAGE_UNAVAILABLE, failure.message, delay=failure.retry_at - now
-            )
+            delay = failure.retry_at - now
+            if secrets:
+                # Nothing tells that a Secret was mended: the cell's Secrets cannot be watched.
+                delay = min(delay, FIRST_RETRY_SECONDS)
+            raise Rejected(compute.REASON_IMAGE_UNAVAILABLE, failure.message, delay=delay)
         task = asyncio.get_running_loop().create_task(
             self._pull(reference, key, present), name=f"pull {reference}"
         )

@@ -27,6 +27,8 @@ QUICK = {
     "stop": (2, 5, 9),
     "start": (2, 6),
     "deploy_alone": (20,),
+    "roll_in_waves": (1, 14, 30),
+    "undo_a_failed_wave": (25,),
 }
 """Crashes that run with the ordinary tests."""
 

@@ -28,6 +28,7 @@ import pytest
 from datum_compute.testing.store_template import StoreTemplate, find_memory_directory
 from tests.support.paths import ROOT
 from tests.support.simulation import planted_bugs
+from tests.support.simulation.random_operations import STEERS
 from tests.support.simulation.swarm import SwarmFederation, boot
 
 SEEDS = 200
@@ -108,6 +109,16 @@ class Broken(SwarmFederation):
         raise AssertionError("planted")
 
 
+def test_a_share_of_the_seeds_rolls_in_waves_that_users_steer(directory: Path) -> None:
+    drawn = [SwarmFederation(seed, directory / "none.db") for seed in range(1, SEEDS + 1)]
+    steps = [step for each in drawn for number in range(3) for step in each._write(number).steps]
+    waved = [step for step in steps if step.desired is not None and step.desired.rollout]
+    steered = Counter(step.target for step in steps if step.operation == "steer")
+
+    assert 0.2 < len(waved) / len(steps) < 0.6
+    assert sorted(steered) == list(range(len(STEERS)))
+
+
 def test_a_failing_seed_reports_what_broke_and_how_to_reproduce_it(
     directory: Path, template: StoreTemplate
 ) -> None:
@@ -123,6 +134,7 @@ PLANTED = {
     planted_bugs.lets_go: ("was let go while there were",),
     planted_bugs.forgets_owners: ("is owned by []",),
     planted_bugs.keeps_claims: ("claims: missing [], surplus",),
+    planted_bugs.ends_soaks: ("before it was ready for",),
     planted_bugs.grants_everything: ("are granted on project/",),
 }
 """What each of them breaks."""

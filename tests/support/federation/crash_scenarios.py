@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from datum_compute.api.services import v1alpha1 as services
 from datum_compute.assembly.local import bootstrap
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
+from datum_compute.decisions.instances.revisions import template_hash
 from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
 from tests.support.federation.crashes import Scenario
@@ -411,6 +413,50 @@ async def stop_and_start_at_once(on: Stage) -> None:
     await start(on)
 
 
+async def waved(on: Stage, **policy: str) -> None:
+    text = json.dumps({"waves": "each", "soak": "5s", "timeout": "60s", **policy})
+    await create(on, replace(WEB, minimum=1, cities=("DFW", "LHR"), rollout=text))
+
+
+async def deployed_in_waves(on: Stage) -> None:
+    await waved(on)
+
+
+async def deployed_in_waves_with_a_way_back(on: Stage) -> None:
+    await waved(on, onFailure="Undo")
+
+
+async def roll(on: Stage, image: str, **more: str) -> None:
+    await change(on, replace(WEB, image=image, minimum=1, cities=("DFW", "LHR"), **more))
+
+
+async def roll_in_waves(on: Stage) -> None:
+    await roll(on, "acme/web:2")
+
+
+async def undo_a_failed_wave(on: Stage) -> None:
+    await roll(on, "acme/web:2", fail="ImageUnavailable")
+
+
+async def soaking(on: Stage) -> None:
+    """The first wave soaks for longer than the scenario takes."""
+    await waved(on, soak="24h")
+    await settled(on)
+    await roll(on, "acme/web:2")
+
+
+async def change_during_the_soak(on: Stage) -> None:
+    await roll(on, "acme/web:3")
+
+
+async def abort_during_the_soak(on: Stage) -> None:
+    found = await on.project.get(compute.WORKLOADS, "web", NAMESPACE)
+    hash = template_hash(values(found.spec)["template"])
+    note = {compute.ANNOTATION_ROLLOUT_ABORTED: hash}
+    body = merge({"metadata": {"annotations": note}})
+    await on.project.patch(compute.WORKLOADS, "web", body, NAMESPACE)
+
+
 SCENARIOS = [
     Scenario(deploy),
     Scenario(scale_up, deployed),
@@ -441,6 +487,10 @@ SCENARIOS = [
     Scenario(leave_a_shared_policy, deployed_two),
     Scenario(withdraw_a_city, deployed),
     Scenario(offer_a_city, wanted_where_nothing_is_offered),
+    Scenario(roll_in_waves, deployed_in_waves),
+    Scenario(undo_a_failed_wave, deployed_in_waves_with_a_way_back),
+    Scenario(change_during_the_soak, soaking),
+    Scenario(abort_during_the_soak, soaking),
     Scenario(deploy_with_data, with_sources),
     Scenario(change_the_data, deployed_with_data),
     Scenario(name_other_data, deployed_with_data),

@@ -38,6 +38,7 @@ from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.network import SimulatedNetwork
 from datum_compute.testing.processes import Process
 from tests.support.simulation.commit_checker import EXPIRED_EVENTS, CommitChecker
+from tests.support.simulation.commits import RuleChecker
 
 CITIES = ("DFW", "LHR")
 NAMESPACE = "default"
@@ -216,15 +217,22 @@ async def stage(
     permissive: bool = False,
     mode: ManagerMode = FEDERATED,
     approval_by_hand: bool = False,
+    rule_checker: RuleChecker | None = None,
+    usual: type[LocalPlatform] = LocalPlatform,
 ) -> AsyncIterator[Stage]:
     """``grant`` is the project's quota, ``held`` are processes that do not start yet, and
-    ``commit_checker`` has seen what is in the store already. Missing rights fail the stage at
+    ``commit_checker`` has seen what is in the store already; ``usual`` is the platform of the usual
+    mode. Missing rights fail the stage at
     its end, unless it is ``permissive``: then no right is needed. The roles of a local platform
     are those of the usual mode, so any other mode is permissive."""
     env = env or SimulatedEnvironment(seed)
     commit_checker = commit_checker or CommitChecker()
     permissive = permissive or not mode.is_usual
     env.on_fault("store.after-commit", commit_checker.committed)
+    listeners = [commit_checker.changed]
+    if rule_checker is not None:
+        env.on_fault("store.after-commit", rule_checker.committed)
+        listeners.append(rule_checker.changed)
     settings = LocalSettings(
         cities=cities,
         grant={**DEFAULT_GRANT, **(grant or {})},
@@ -252,14 +260,14 @@ async def stage(
             made.calls = RecordingAuthorizer(roles, permissive)
             return made.calls
 
-        kind = LocalPlatform if mode.is_usual else _Platform
+        kind = usual if mode.is_usual else _Platform
         made.platform = kind(
             env,
             path,
             settings,
             transport_factory=carrier,
             supervise=supervise,
-            listeners=[commit_checker.changed],
+            listeners=listeners,
             guard=guard,
         )
         if isinstance(made.platform, _Platform):

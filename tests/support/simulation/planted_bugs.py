@@ -77,6 +77,18 @@ def grants_everything(process: str, plane: str, request: HttpRequest) -> HttpReq
     return replace(request, body=msgspec.json.encode(body))
 
 
+def ends_soaks(process: str, plane: str, request: HttpRequest) -> HttpRequest | HttpResponse:
+    """Management records a template as completed when it gives it, so that the next wave opens."""
+    about = process == "compute-management" and "/workloaddeployments/" in request.path
+    if not about or request.method != "PATCH" or plane == "hub":
+        return request
+    body = msgspec.json.decode(request.body)
+    notes = body.get("metadata", {}).get("annotations") or {}
+    if state := notes.get(compute.ANNOTATION_ROLLOUT_STATE):
+        notes[compute.ANNOTATION_ROLLOUT_STATE] = state.replace('"outcome":""', '"outcome":"done"')
+    return replace(request, body=msgspec.json.encode(body))
+
+
 def caught_by(
     mistake: Bug, seeds: range, tell: Callable[[int, type[SwarmFederation]], SwarmFederation]
 ) -> tuple[int, str] | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -23,7 +24,9 @@ from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
+from datum_compute.decisions.instances.revisions import template_hash
 from datum_compute.providers.simulated.behaviour import FAIL, FAILURES, START_SECONDS
+from datum_compute.runtime.writes import patch
 from tests.support.simulation.platform import (
     NAMESPACE,
     RunningPlatform,
@@ -77,6 +80,19 @@ DATA_SHARE = 0.3
 """Of all sequences: those in which workloads name data."""
 
 
+WAVES_SHARE = 0.4
+"""Of all sequences: those in which templates reach the cities in waves."""
+STEERS: tuple[tuple[str, str | None], ...] = (
+    ("paused", "a user"),
+    ("paused", None),
+    ("promoted", "HASH/2"),
+    ("promoted", "HASH/all"),
+    ("aborted", "HASH"),
+    ("skipped", "HASH/DFW"),
+)
+"""Annotations by which users steer a rollout, and their values."""
+
+
 @dataclass(frozen=True)
 class DesiredWorkload:
     """A workload as its owner last described it."""
@@ -90,6 +106,8 @@ class DesiredWorkload:
     start_seconds: str = ""
     data: tuple[str, ...] = ()
     """Entries of the ConfigMaps and Secrets of which every key becomes a variable."""
+    rollout: str | None = None
+    """The policy of its rollouts; empty for none, and None where it is not spoken of."""
 
     def body(self) -> dict[str, Any]:
         body = workload(self.image, self.minimum, self.cities)
@@ -105,6 +123,8 @@ class DesiredWorkload:
             START_SECONDS: self.start_seconds,
             compute.ANNOTATION_RESTARTED_AT: self.restarted,
         }
+        if self.rollout is not None:
+            body["metadata"]["annotations"] = {compute.ANNOTATION_ROLLOUT: self.rollout or None}
         # Null removes a key in a merge patch and stands for nothing in a new object.
         body["spec"]["template"]["metadata"] = {
             "annotations": {key: value or None for key, value in annotations.items()}
@@ -113,10 +133,10 @@ class DesiredWorkload:
 
     def to_create(self) -> dict[str, Any]:
         body = self.body()
-        kept = body["spec"]["template"]["metadata"]["annotations"]
-        body["spec"]["template"]["metadata"]["annotations"] = {
-            key: value for key, value in kept.items() if value
-        }
+        for metadata in (body["metadata"], body["spec"]["template"]["metadata"]):
+            kept = metadata.pop("annotations", {})
+            if kept:
+                metadata["annotations"] = {key: value for key, value in kept.items() if value}
         return body
 
 
@@ -194,6 +214,7 @@ class SequenceGenerator:
             operations[chance.choices(OPERATIONS, self._weights)[0]]()
         self._end()
         name_data(sequence)
+        roll_in_waves(sequence)
         return sequence
 
     def _add(self, operation: str, desired: DesiredWorkload | None = None, **rest: int) -> None:
@@ -343,6 +364,51 @@ def name_data(sequence: OperationSequence) -> None:
     sequence.steps = steps
 
 
+def roll_in_waves(sequence: OperationSequence) -> None:
+    """In a share of all sequences: let templates reach the cities in waves, which users pause,
+    resume, promote and abort in between. With random numbers of its own, as above."""
+    chance = Random(f"waves {sequence.seed}")
+    if chance.random() >= WAVES_SHARE:
+        return
+    policies = {name: _draw_policy(chance) for name in sorted(WORKLOADS)}
+    steps: list[Step] = []
+    for step in sequence.steps:
+        desired = step.desired
+        if desired is not None and step.operation != "destroy":
+            if chance.random() < 0.2:
+                policies[desired.name] = _draw_policy(chance)
+            desired = replace(desired, rollout=policies[desired.name])
+        steps.append(replace(step, desired=desired))
+        while desired is not None and chance.random() < 0.3:
+            pause, target = chance.choice(PAUSES), chance.randrange(len(STEERS))
+            steps.append(Step(pause, "steer", desired, target=target))
+    sequence.steps = steps
+    sequence.wanted = {
+        name: replace(desired, rollout=policies[name]) for name, desired in sequence.wanted.items()
+    }
+
+
+def _draw_policy(chance: Random) -> str:
+    if chance.random() < 0.2:
+        return ""
+    policy = {
+        "waves": chance.choice(("each", [["DFW"], ["*"]], [["SIN", "LHR"], ["*"]])),
+        "soak": chance.choice(("0s", "2s", "20s")),
+        "timeout": chance.choice(("20s", "2m")),
+        "onFailure": chance.choice(("Pause", "Undo", "Continue")),
+    }
+    return json.dumps(policy)
+
+
+def deploy_again(desired: DesiredWorkload) -> DesiredWorkload:
+    """What a user does who finds a rollout failed or undone when the faults are over: another
+    template, with time enough for what had to wait."""
+    if not desired.rollout:
+        return desired
+    policy = json.dumps({**json.loads(desired.rollout), "timeout": "15m"})
+    return replace(desired, image=f"{desired.image}-again", rollout=policy)
+
+
 def generate_sequence(seed: int) -> OperationSequence:
     return SequenceGenerator(seed).write()
 
@@ -357,6 +423,8 @@ async def perform(platform: RunningPlatform, step: Step) -> None:
         case "recreate", DesiredWorkload() as desired:
             await _delete(platform, desired.name)
             await _create_when_free(platform, desired)
+        case "steer", DesiredWorkload() as desired:
+            await steer(platform, desired.name, *STEERS[step.target])
         case "network", _:
             await _replace_network(platform)
         case "grant", _:
@@ -384,10 +452,23 @@ async def _apply(platform: RunningPlatform, desired: DesiredWorkload) -> None:
         there = await platform.project.get(compute.WORKLOADS, desired.name, NAMESPACE)
         if there.metadata.deleting:
             return await _create_when_free(platform, desired)
-        spec = desired.body()["spec"]
-        await platform.project.patch(
-            compute.WORKLOADS, desired.name, merge({"spec": spec}), NAMESPACE
-        )
+        body = desired.body()
+        changed = {"spec": body["spec"]}
+        if annotations := body["metadata"].get("annotations"):
+            changed["metadata"] = {"annotations": annotations}
+        await platform.project.patch(compute.WORKLOADS, desired.name, merge(changed), NAMESPACE)
+
+
+async def steer(platform: RunningPlatform, name: str, verb: str, value: str | None) -> None:
+    """As the commands do; ``HASH`` stands for that of the present template."""
+    try:
+        live = await platform.project.get(compute.WORKLOADS, name, NAMESPACE)
+        hash = template_hash(patch.values(live.spec)["template"])
+        note = {f"compute.datumapis.com/rollout-{verb}": value and value.replace("HASH", hash)}
+        body = merge({"metadata": {"uid": live.metadata.uid, "annotations": note}})
+        await platform.project.patch(compute.WORKLOADS, name, body, NAMESPACE)
+    except (errors.NotFound, errors.Conflict):
+        pass  # destroyed, or another of its name by now
 
 
 async def _create_when_free(platform: RunningPlatform, desired: DesiredWorkload) -> None:

@@ -82,6 +82,9 @@ async def _workloads(platform: RunningPlatform, wanted: DesiredWorkloads) -> str
             return f"workload {name}: observed generation {status.observed_generation}"
         if counters != (count,) * 5:
             return f"workload {name}: counters {counters}, not {count}"
+        stage = conditions.find(status.conditions, compute.CONDITION_PROGRESSING)
+        if desired.rollout and (stage is None or stage.reason != compute.REASON_COMPLETE):
+            return f"workload {name}: its rollout is not complete: {stage}"
         if count and not conditions.is_true(status.conditions, "Available"):
             return f"workload {name} is not Available"
         if count == 0 and conditions.is_true(status.conditions, "Available"):

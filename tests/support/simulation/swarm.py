@@ -53,7 +53,9 @@ from tests.support.simulation.random_operations import (
     OperationSequence,
     SequenceGenerator,
     Step,
+    deploy_again,
     perform,
+    steer,
 )
 from tests.support.simulation.rules import all_rules
 from tests.support.simulation.settled import unsettled
@@ -332,6 +334,8 @@ class SwarmFederation:
         ended = asyncio.get_running_loop().time()
         self.power.cut_at = 0  # all operations are done
         assert not self.broken, "\n".join(self.broken)
+        for stage in stages:
+            await self._deploy_again(stage)
 
         async def missing() -> str:
             for stage in stages:
@@ -346,6 +350,16 @@ class SwarmFederation:
         await asyncio.sleep(QUIET_FOR if self.seed % 20 else QUIET_FOR_LONG)
         assert self._writes() == before, "there were writes without a cause"
         assert await missing() == "", "it was settled, and is not any more"
+
+    async def _deploy_again(self, stage: ProjectPlatform) -> None:
+        """A rollout in waves that has failed or was undone under faults ends with a new one."""
+        wanted = self.sequences[stage.settings.project].wanted
+        for name, desired in wanted.items():
+            if desired.rollout:
+                wanted[name] = deploy_again(desired)
+                for verb in ("paused", "skipped"):
+                    await steer(stage, name, verb, None)
+                await perform(stage, Step(0.0, "apply", wanted[name]))
 
     def _writes(self) -> dict[str, int]:
         unasked = (core.LEASES.group_resource, EXPIRED_EVENTS)

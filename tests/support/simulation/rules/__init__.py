@@ -13,6 +13,7 @@ from tests.support.simulation.rules.deletions import DeletionRules
 from tests.support.simulation.rules.quota import QuotaRules
 from tests.support.simulation.rules.ranges import RangeRules
 from tests.support.simulation.rules.reports import ReportRules
+from tests.support.simulation.rules.waves import WaveRules
 
 
 def all_rules(ordered: set[str]) -> list[RuleSet]:
@@ -24,4 +25,5 @@ def all_rules(ordered: set[str]) -> list[RuleSet]:
         DataRules(ordered),
         ReportRules(),
         RangeRules(),
+        WaveRules(),
     ]

@@ -20,7 +20,7 @@ BASE = Path("deploy/base")
 MANAGER = BASE / "manager"
 """Written by hand: the Deployment."""
 LOCAL = "local"
-"""Stand-ins run in the local platform only, so their roles lie apart."""
+"""Stand-ins and the router run in the local platform only, so their roles lie apart."""
 NAMESPACE = "compute-system"
 ACCOUNT = "compute-manager"
 PROVIDER_ACCOUNT = "compute-provider"
@@ -53,7 +53,7 @@ def manifests() -> dict[Path, list[Manifest]]:
 
 
 def _folder(process: str, plane: str) -> Path:
-    return BASE / (f"{LOCAL}/{plane}" if process.startswith("standin-") else plane)
+    return BASE / (f"{LOCAL}/{plane}" if process.startswith(("standin-", "local-")) else plane)
 
 
 def _cluster_wide(process: str, plane: str, rules: Iterable[PolicyRule]) -> list[Manifest]:

@@ -21,6 +21,7 @@ CELL = "compute-cell"
 SINGLE = "compute-single"
 WEBHOOKS = "compute-webhooks"
 ELECTION = "compute-election"
+ROUTER = "local-router"
 PROVIDER = "provider"
 POD_PROVIDER = "pod-provider"
 

@@ -100,6 +100,12 @@ class Reach:
 
         return asyncio.Runner()
 
+    def open_url(self, url: str) -> bool:
+        """In the user's browser; False where there is none."""
+        import webbrowser
+
+        return webbrowser.open(url)
+
     def sleep(self, seconds: float) -> None:
         import select
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "why": "Explain what is wrong with a workload or instance, and who can act",
     "workloads": "List workloads, or describe one",
     "instances": "List instances, or describe one",
+    "open": "Open a workload in the browser, or print its URL",
     "logs": "Show the logs of instances",
     "exec": "Run a command in an instance",
     "ssh": "Open a shell in an instance of a workload",
@@ -62,6 +63,7 @@ COMMANDS = {
 FOLDERS = {
     "config": "data",
     "secrets": "data",
+    "ssh": "exec",
     "stop": "suspension",
     "start": "suspension",
 }

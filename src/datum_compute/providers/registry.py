@@ -76,6 +76,8 @@ class ProviderRecord:
     end: Callable[[Environment, str, bool], Coroutine[Any, Any, int]] | None = None
     """Stops, or removes, what a platform that has ended left running, by the platform's mark;
     returns how many containers there were. Raises :class:`RuntimeAway`."""
+    unserved: str = ""
+    """Why its Instances cannot be connected to, where they cannot."""
 
 
 class BuildImage(Protocol):
@@ -194,7 +196,11 @@ PROVIDERS = (
     _engine("podman"),
     _engine("docker"),
     ProviderRecord(
-        "simulated", _simulated, ("local",), "instances are simulated: no container runs"
+        "simulated",
+        _simulated,
+        ("local",),
+        "instances are simulated: no container runs",
+        unserved="its instances are simulated, so nothing runs that could answer",
     ),
     ProviderRecord(
         "pod",

@@ -446,6 +446,8 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
         "--port=other=8080",
         "--port=1 --port=1",
         "--port=0",
+        "--http-port=eighty",
+        "--http-port=80 --no-http",
         "--port=Bad_=80",
         f"--image=a:2 --no-wait --save={ledger.directory}/no/such/place",
         "--instance-type=huge",
@@ -534,6 +536,10 @@ def _commands(ledger: ErrorTranscript, here: CliSession) -> None:
     here.platform.providers.set_provider("dfw", real)
     assert here.run("deploy idle --image=a:1 --city=DFW --no-wait").code == 0
     ledger.at(here, "ssh idle")
+    ledger.at(here, "open idle")
+    ledger.at(here, "open idle --city LHR")
+    assert here.run("deploy idle --http-port=80 --no-wait").code == 0
+    ledger.at(here, "open idle")
     assert here.run("destroy idle --yes").code == 0
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.services import v1alpha1 as services
+from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from tests.support.cli.read_screens import DEPLOY, IMAGE, in_every_format, manifest, run_commands
 from tests.support.cli.session import CliSession, cli_session
@@ -378,6 +379,39 @@ def stopping(here: CliSession) -> Iterator[str]:
     yield from run_commands(here, "status api", "resume api", "suspend api", "destroy api --yes")
 
 
+def serving_http(here: CliSession) -> Iterator[str]:
+    """A URL that is given, shown, opened, of one city, and removed."""
+    here.wait_until(10)
+    new = f"deploy api --image={IMAGE} --city=DFW,LHR"
+    yield from run_commands(here, f"{new} --http-port 8080", "status api", "workloads")
+    yield from run_commands(
+        here,
+        "workloads -o wide",
+        "open api",
+        "open api --city lhr",
+        "open api --city IAD",
+        "open nosuch",
+        "deploy api --http-port 9090 -o json",
+        "deploy api --no-http",
+        "status api",
+        "open api",
+        "deploy api --http-port 0",
+        "deploy api --http-port eighty",
+        "deploy api --http-port 80 --no-http",
+    )
+    note = {"metadata": {"annotations": {compute.ANNOTATION_HTTP_PORT: "080"}}}
+    refused = here.act(_refusal(here, note))
+    yield f"$ kubectl annotate workload api {compute.ANNOTATION_HTTP_PORT}=080\n{refused}\n"
+
+
+async def _refusal(here: CliSession, body: dict[str, Any]) -> str:
+    try:
+        await here.client().patch(compute.WORKLOADS, "api", merge(body), "default")
+    except errors.Invalid as error:
+        return error.detail
+    return "accepted"
+
+
 SCENES: dict[str, WriteScene] = {
     "stopping": WriteScene(stopping),
     "data": WriteScene(data),
@@ -390,6 +424,7 @@ SCENES: dict[str, WriteScene] = {
     "waves": WriteScene(waves),
     "destroying": WriteScene(destroying),
     "replacing": WriteScene(replacing),
+    "http": WriteScene(serving_http, settings=(("router_port", 7480),)),
 }
 
 

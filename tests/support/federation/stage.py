@@ -219,12 +219,13 @@ async def stage(
     approval_by_hand: bool = False,
     rule_checker: RuleChecker | None = None,
     usual: type[LocalPlatform] = LocalPlatform,
+    router_port: int = 0,
 ) -> AsyncIterator[Stage]:
     """``grant`` is the project's quota, ``held`` are processes that do not start yet, and
     ``commit_checker`` has seen what is in the store already; ``usual`` is the platform of the usual
-    mode. Missing rights fail the stage at
-    its end, unless it is ``permissive``: then no right is needed. The roles of a local platform
-    are those of the usual mode, so any other mode is permissive."""
+    mode. With ``router_port`` URLs are written. Missing rights fail the stage at its end, unless it
+    is ``permissive``: then no right is needed. The roles of a local platform are those of the usual
+    mode, so any other mode is permissive."""
     env = env or SimulatedEnvironment(seed)
     commit_checker = commit_checker or CommitChecker()
     permissive = permissive or not mode.is_usual
@@ -237,6 +238,7 @@ async def stage(
         cities=cities,
         grant={**DEFAULT_GRANT, **(grant or {})},
         approval_by_hand=approval_by_hand,
+        router_port=router_port,
     )
     async with SimulatedNetwork(env) as network:
         made = Stage(env, network, settings, commit_checker)

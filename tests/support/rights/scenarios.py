@@ -40,9 +40,12 @@ class RecordedScenario:
     scenario: RightsScenario
     instances: int = 100
     """The project's limit of Instances."""
+    router_port: int = 0
 
     async def record(self) -> set[RecordedCall]:
-        async with stage(grant={"instances": self.instances}, permissive=True) as on:
+        async with stage(
+            grant={"instances": self.instances}, permissive=True, router_port=self.router_port
+        ) as on:
             await self.scenario(on)
             return on.calls.calls
 
@@ -315,6 +318,15 @@ async def named_data(on: Stage) -> None:
         await asyncio.sleep(60)
 
 
+async def a_url(on: Stage) -> None:
+    """Given, and removed with its port."""
+    await deployed(on, 1)
+    for port in ("8080", None):
+        body = {"metadata": {"annotations": {compute.ANNOTATION_HTTP_PORT: port}}}
+        await on.project.patch(compute.WORKLOADS, "web", merge(body), NAMESPACE)
+        await asyncio.sleep(60)
+
+
 SCENARIOS = [
     RecordedScenario(the_whole_lifecycle),
     RecordedScenario(a_deleted_project),
@@ -329,4 +341,5 @@ SCENARIOS = [
     RecordedScenario(an_unreadable_deployment),
     RecordedScenario(a_deployment_unknown_to_the_hub),
     RecordedScenario(named_data),
+    RecordedScenario(a_url, router_port=7480),
 ]

@@ -17,6 +17,7 @@ CALLBACKS = {
     "pause_writing",
     "resume_writing",
     "on_message_begin",
+    "on_status",
     "on_url",
     "on_header",
     "on_headers_complete",

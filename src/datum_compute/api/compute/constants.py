@@ -76,6 +76,11 @@ deployment it says who wrote it: :data:`SUSPENDED_BY_WORKLOAD`, :data:`SUSPENDED
 user."""
 ANNOTATION_SUSPENDED_BY = "compute.datumapis.com/suspended-by"
 """On what a user has stopped: who did, and when, as JSON with ``actor`` and ``timestamp``."""
+ANNOTATION_HTTP_PORT = "compute.datumapis.com/http-port"
+"""On a Workload, and copied to its deployments: the port on which its Instances serve HTTP."""
+ANNOTATION_URL = "compute.datumapis.com/url"
+"""On a project's Workload or deployment: where people open it. The platform that serves the URL
+writes it."""
 ANNOTATION_INSTANCE_UID = "compute.datumapis.com/instance-uid"
 """On copies of an Instance: the cell's UID, so that a successor is distinguished."""
 ANNOTATION_CURRENT_REVISION = "compute.datumapis.com/current-revision"

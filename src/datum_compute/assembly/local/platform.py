@@ -45,6 +45,7 @@ from datum_compute.client.transport import Handler, Transport
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.providers.registry import ProviderContext
+from datum_compute.router import RouteTable, router_controller
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.metrics.exposition import render
 from datum_compute.runtime.metrics.registry import MetricsRegistry
@@ -123,12 +124,13 @@ class LocalPlatform:
         listeners: Sequence[Listener] = (),
         guard: Callable[[Roles], Authorizer] = lambda roles: roles,
         worker: WorkerProcess | None = None,
+        routes: RouteTable | None = None,
     ) -> None:
         """``partitions`` are the disconnected cells; ``worker`` takes requests that are too much
-        for the loop. Simulations replace the rest:
-        ``transport_factory`` makes the transports of the processes, ``supervise`` runs a process
-        of a name from its factory, ``listeners`` get every change of the store, and ``guard``
-        authorizes every request."""
+        for the loop; ``routes`` are kept for a router, where the settings have its port.
+        Simulations replace the rest: ``transport_factory`` makes the transports of the processes,
+        ``supervise`` runs a process of a name from its factory, ``listeners`` get every change of
+        the store, and ``guard`` authorizes every request."""
         self.env = env
         self.settings = settings
         self.partitions = partitions or Partitions()
@@ -139,6 +141,7 @@ class LocalPlatform:
         self._roles = Roles()
         self._authorizer = guard(self._roles)
         self._worker = worker
+        self.routes = routes or RouteTable()
         self._server: ApiServer | None = None
         self._store: Store | None = None
         self._tokens: dict[str, str] = {}
@@ -275,6 +278,7 @@ class LocalPlatform:
             *((each.process, partial(self._stand_in, each)) for each in STAND_INS),
             *self.controllers(),
             *((f"{rights.PROVIDER}-{cell}", partial(self._provider, cell)) for cell in cells),
+            *([(rights.ROUTER, self._router)] if self.settings.router_port else []),
         ]
 
     def controllers(self) -> list[tuple[str, ManagerFactory]]:
@@ -391,6 +395,12 @@ class LocalPlatform:
             hub=hub,
             project_client=fleets.project_client if self.quota else None,
         )
+
+    def _router(self, env: Environment) -> Manager:
+        manager = self._manager("router", env)
+        projects = self._fleets(rights.ROUTER, env).projects()
+        manager.add(router_controller(projects, self.routes, self.settings.router_port))
+        return manager
 
     def _provider(self, cell: str, env: Environment) -> Manager:
         user = f"{rights.PROVIDER}-{cell}"

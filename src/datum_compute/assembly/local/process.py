@@ -16,7 +16,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -30,6 +31,7 @@ from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.platform import LocalPlatform
 from datum_compute.assembly.local.state import (
     DEFAULT_PORT,
+    DEFAULT_ROUTER_PORT,
     AlreadyRunning,
     LocalSettings,
     RunningPlatform,
@@ -37,6 +39,8 @@ from datum_compute.assembly.local.state import (
 )
 from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.env import Environment
+from datum_compute.providers import registry
+from datum_compute.router import Router, RouteTable
 from datum_compute.runtime import fleet
 
 HOST = "127.0.0.1"
@@ -52,6 +56,7 @@ class StartOutcome(StrEnum):
     HELD = "Held"
     """Another process holds the state directory."""
     PORT_TAKEN = "PortTaken"
+    ROUTER_PORT_TAKEN = "RouterPortTaken"
     DAMAGED = "Damaged"
     """The stored file is not what was written."""
     FAILED = "Failed"
@@ -139,10 +144,17 @@ class _ReadyPipe:
             pass  # the reader has ended
 
 
+class _RouterPortTaken(Exception):
+    """Another process listens at the port of the router."""
+
+
 def _failure_report(error: Exception, settings: LocalSettings) -> StartReport:
     if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
         message = f"port {settings.port} is taken by another process"
         return StartReport(StartOutcome.PORT_TAKEN, message)
+    if isinstance(error, _RouterPortTaken):
+        message = f"port {settings.router_port} of the router is taken by another process"
+        return StartReport(StartOutcome.ROUTER_PORT_TAKEN, message)
     if isinstance(error, StoreDamaged):
         return StartReport(StartOutcome.DAMAGED, str(error))
     if isinstance(error, StoreRefused):
@@ -187,27 +199,52 @@ async def _serve(
 ) -> None:
     """Serve until cancelled, possibly before everything has started."""
     if state.settings() is None:  # a start that fails can be repeated with the same settings
-        state.store_settings(replace(settings, port=0))
+        state.store_settings(replace(settings, port=0, router_port=0))
     partitions = Partitions(state.disconnected(), on_change=state.store_disconnected)
-    platform = LocalPlatform(
-        env, state.database, settings, partitions=partitions, worker=WorkerProcess()
-    )
-    async with platform.run(admin_token=state.ensure_token(env)):
+    async with AsyncExitStack() as stack:
+        routes = RouteTable()
+        router = Router(routes, unserved=registry.find(settings.runtime).unserved)
+        # First, since the URLs that the platform writes have its port.
+        router_port = await stack.enter_async_context(_serve_router(router, settings))
+        settings = replace(settings, router_port=router_port)
+        platform = LocalPlatform(
+            env,
+            state.database,
+            settings,
+            partitions=partitions,
+            worker=WorkerProcess(),
+            routes=routes,
+        )
+        await stack.enter_async_context(platform.run(admin_token=state.ensure_token(env)))
         ports = [settings.port] if settings.port else [DEFAULT_PORT, 0]
-        async with serve(
-            platform.server, env, directory=state.path, host=HOST, ports=ports
-        ) as port:
-            state.store_settings(replace(settings, port=port))
-            gc.freeze()
-            on_ready(
-                RunningPlatform(
-                    pid=os.getpid(),
-                    address=f"https://{HOST}:{port}",
-                    project=settings.project,
-                    started_at=env.now().isoformat(timespec="seconds"),
-                )
+        port = await stack.enter_async_context(
+            serve(platform.server, env, directory=state.path, host=HOST, ports=ports)
+        )
+        router.is_ready = True
+        state.store_settings(replace(settings, port=port))
+        gc.freeze()
+        on_ready(
+            RunningPlatform(
+                pid=os.getpid(),
+                address=f"https://{HOST}:{port}",
+                project=settings.project,
+                started_at=env.now().isoformat(timespec="seconds"),
             )
-            await asyncio.Event().wait()
+        )
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def _serve_router(router: Router, settings: LocalSettings) -> AsyncIterator[int]:
+    ports = [settings.router_port] if settings.router_port else [DEFAULT_ROUTER_PORT, 0]
+    async with AsyncExitStack() as stack:
+        try:
+            port = await stack.enter_async_context(router.serve(HOST, ports))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise _RouterPortTaken from error
+            raise
+        yield port
 
 
 def start_detached(env: Environment, state: StateDirectory, settings: LocalSettings) -> None:
@@ -218,7 +255,8 @@ def start_detached(env: Environment, state: StateDirectory, settings: LocalSetti
     command += ["--data-dir", str(state.path.absolute()), "--ready-fd", str(writing)]
     command += ["--cities", ",".join(settings.cities), "--project", settings.project]
     command += ["--grant", ",".join(f"{k}={v}" for k, v in sorted(settings.grant.items()))]
-    command += ["--port", str(settings.port), "--runtime", settings.runtime]
+    command += ["--port", str(settings.port), "--router-port", str(settings.router_port)]
+    command += ["--runtime", settings.runtime]
     try:
         with state.log.open("ab") as log:
             child = subprocess.Popen(

@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 DEFAULT_PORT = 7443
+DEFAULT_ROUTER_PORT = 7480
 DEFAULT_GRANT = {"instances": 100, "vcpus": 400_000, "memory": 819_200}
 """What the demo project may use, in base units: instances, millicores, MiB."""
 
@@ -85,6 +86,8 @@ class LocalSettings:
     project: str = "demo"
     port: int = 0
     """The port of the API; 0 until the first start has found a free one."""
+    router_port: int = 0
+    """The port at which workloads are opened; 0 as above."""
     grant: dict[str, int] = field(default_factory=lambda: dict(DEFAULT_GRANT))
     approval_by_hand: bool = False
     """Whether entitlement requests wait for a person; otherwise all are approved."""
@@ -267,6 +270,8 @@ def _checked_settings(values: dict[str, Any]) -> LocalSettings:
         raise ValueError("cities is not a list of codes")
     if not isinstance(settings.port, int) or not isinstance(settings.project, str):
         raise ValueError("port is not a number, or project is not a string")
+    if not isinstance(settings.router_port, int):
+        raise ValueError("router_port is not a number")
     if not all(isinstance(amount, int) for amount in settings.grant.values()):
         raise ValueError("grant does not hold numbers")
     if not isinstance(settings.activation_seconds, int | float):

@@ -65,6 +65,8 @@ def build_screen(
         "created": workload["metadata"]["creationTimestamp"],
         "placements": [each.view() for each in found],
     }
+    if url := states.url(workload):
+        view["url"] = url
     stage = states.rollout_stage(workload)
     if stage:
         message = states.clean_message(str(stage.get("message", "")))
@@ -98,6 +100,7 @@ def _lines(
                 "image", f"Image      {image.ljust(width)}   {revision_text}", view["image"]
             ),
             ScreenLine("health", f"Health     {view['healthDetail']}"),
+            *([ScreenLine("url", f"URL        {view['url']}")] if "url" in view else []),
             *(
                 [ScreenLine("rollout", f"Rollout    {view['rollout']['message']}")]
                 if "rollout" in view

@@ -35,7 +35,7 @@ COLUMNS = {
     "AGE": "age",
 }
 WIDE = {**COLUMNS, "INSTANCE TYPE": "instanceType"}
-LEAST = ("INSTANCE TYPE", "PLACEMENTS", "IMAGE", "UP-TO-DATE", "AGE")
+LEAST = ("INSTANCE TYPE", "URL", "PLACEMENTS", "IMAGE", "UP-TO-DATE", "AGE")
 """What a narrow terminal shortens first."""
 HEALTHS = tuple(each.value for each in states.WorkloadHealth)
 
@@ -140,6 +140,7 @@ def _view(context: Context, item: dict[str, Any], report: WorkloadReport) -> dic
         "cities": sorted({city for each in placements for city in each.get("cityCodes") or []}),
         "image": states.image(item),
         "instanceType": states.instance_type(item["spec"]["template"]["spec"]),
+        **({"url": url} if (url := states.url(item)) else {}),
         "age": age(item["metadata"]["creationTimestamp"], context.env.now()),
         "created": item["metadata"]["creationTimestamp"],
         "object": item,
@@ -150,6 +151,8 @@ def _table(
     context: Context, views: list[dict[str, Any]], reports: Mapping[str, WorkloadReport]
 ) -> str:
     columns = WIDE if context.args.output == "wide" else COLUMNS
+    if any("url" in each for each in views):
+        columns = {**columns, "URL": "url"}
     rows = [[_cell(each, key, reports[each["name"]]) for key in columns.values()] for each in views]
     headers = not context.args.no_headers
     colours, width = context.colours(), context.width()
@@ -161,4 +164,4 @@ def _cell(view: dict[str, Any], key: str, report: WorkloadReport) -> Cell:
         return report.cell
     if key in ("ready", "upToDate"):
         return Cell(f"{view[key]}/{view['desired']}")
-    return Cell(cell_text(view[key]))
+    return Cell(cell_text(view.get(key)))

@@ -171,6 +171,7 @@ def describe_workload(context: Context) -> int:
             for each in instances
         ],
         "events": happened,
+        **({"url": url} if (url := states.url(found)) else {}),
         "object": found,
     }
     now = context.env.now()
@@ -179,6 +180,7 @@ def describe_workload(context: Context) -> int:
         ("Workload", name),
         ("Project", context.target.project),
         ("Health", view["healthDetail"]),
+        ("URL", view.get("url", "")),
         ("Revision", revision.describe_number(now) if revision else ""),
         ("Created", made),
         ("Type", cell_text(view["instanceType"])),

@@ -296,6 +296,15 @@ def instance_type(spec: Json) -> str | None:
     return str(found).removeprefix(instance_types.PREFIX) if found else None
 
 
+def url(obj: Json) -> str | None:
+    """Where people open a workload, or a deployment of it, as its platform says."""
+    notes = obj["metadata"].get("annotations") or {}
+    # Without a port it is about to be removed.
+    return (
+        notes.get(constants.ANNOTATION_URL) if notes.get(constants.ANNOTATION_HTTP_PORT) else None
+    )
+
+
 def image(workload: Json) -> str | None:
     """The image of the first container; none for a virtual machine."""
     runtime = workload["spec"]["template"]["spec"].get("runtime") or {}

@@ -49,7 +49,6 @@ NEIGHBOURS = {
     "login": Neighbour(command("access"), "datumctl signs in"),
     "ls": Neighbour(command("workloads")),
     "machines": Neighbour(command("instances")),
-    "open": Neighbour(command("instances"), "it shows their addresses"),
     "pods": Neighbour(command("instances")),
     "remove": Neighbour(command("destroy", EXAMPLE)),
     "rm": Neighbour(command("destroy", EXAMPLE)),

@@ -28,6 +28,8 @@ def result(
     }
     if revision is not None:
         view["revision"] = revision
+    if url := states.url(workload):
+        view["url"] = url
     if instances is not None:
         view["instances"] = [
             {"name": name, "city": city, "address": address}
@@ -37,8 +39,8 @@ def result(
 
 
 def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
-    """One result as itself, several as a list; as a table the instances
-    of what was changed, if there are any."""
+    """One result as itself, several as a list; as a table the instances of what was changed, if
+    there are any, and the URLs."""
     rows = [
         (each["city"], each["name"], cell_text(each["address"]))
         for view in results
@@ -46,14 +48,14 @@ def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
         for each in view.get("instances", ())
     ]
     headers = not context.args.no_headers
+    header = ("CITY", "INSTANCE", "ADDRESS")
+    drawn = [table(header, rows, headers=headers, width=context.width())] if rows else []
+    urls = [view["url"] for view in results if "url" in view]
+    drawn += ["\n".join(["", *urls] if drawn and headers else urls)] if urls else []
     show(
         context,
         results[0] if len(results) == 1 else results,
-        as_table=lambda _: (
-            table(("CITY", "INSTANCE", "ADDRESS"), rows, headers=headers, width=context.width())
-            if rows
-            else ""
-        ),
+        as_table=lambda _: "\n".join(drawn),
         names=[f"workload/{view['name']}" for view in results],
     )
 

@@ -85,6 +85,8 @@ def diff_metadata(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Sp
             if key == constants.ANNOTATION_ROLLOUT:
                 label = "waves"
                 old, new = (describe_policy(each) or each for each in (old, new))
+            elif key == constants.ANNOTATION_HTTP_PORT:
+                label = "http port"
             found.append(SpecChange(label, old, new, f"metadata.{kind}.{key}"))
     return found
 

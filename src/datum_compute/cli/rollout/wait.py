@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.arguments import DEFAULT_TIMEOUT, parse_duration
 from datum_compute.cli.context import Context
@@ -54,6 +55,8 @@ DEFAULT_TIMEOUT_SECONDS = parse_duration(DEFAULT_TIMEOUT)
 RELIST_SECONDS = 15.0
 """Between two reads without an event, in case one was lost. A guess."""
 RETRY_SECONDS = 1.0
+URL_SECONDS = 1.0
+"""How long a platform may take to give a workload its URL. A guess: it takes some milliseconds."""
 MAX_LIST_FAILURES = 10
 """How many lists may fail in a row before the wait gives up: about ten seconds."""
 
@@ -453,8 +456,26 @@ async def is_rolled_out(client: Client, name: str, *, waved: bool = True) -> boo
 
 async def read_result(client: Client, name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A workload and its instances, as they are after a rollout."""
-    workload = await client.get(compute.WORKLOADS, name, NAMESPACE)
+    workload = await _with_url(client, await client.get(compute.WORKLOADS, name, NAMESPACE))
     return to_dict(workload), await _list_instances(client, name)
+
+
+async def _with_url(client: Client, workload: Object) -> Object:
+    """The workload with its URL, which a platform writes a moment after the port; as it is where
+    the platform gives none."""
+    notes = workload.metadata.annotations
+    if compute.ANNOTATION_HTTP_PORT not in notes or compute.ANNOTATION_URL in notes:
+        return workload
+    selector = f"metadata.name={workload.name}"
+    with suppress(TimeoutError, errors.ClientError):
+        async with (
+            asyncio.timeout(URL_SECONDS),
+            client.watch(compute.WORKLOADS, NAMESPACE, field_selector=selector) as events,
+        ):
+            async for event in events:
+                if compute.ANNOTATION_URL in event.object.metadata.annotations:
+                    return event.object
+    return workload
 
 
 async def _list_instances(client: Client, workload: str) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from datum_compute.decisions.admission.warnings import decide_warnings, unnamed_
 from datum_compute.decisions.findings import FieldValue, Finding, Findings
 from datum_compute.decisions.rollout.policy import OnFailure, read_policy
 from datum_compute.decisions.rollout.state import LARGEST_TEMPLATE, template_text
+from datum_compute.decisions.routing import parse_port
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,9 @@ def _validate(workload: Any, offer: Offer) -> list[Finding]:
         if findings.is_mapping(metadata, needed=True):
             _validate_name(findings, metadata)
         spec = root.child("spec")
-        _validate_rollout(findings, metadata.child("annotations"), spec.child("template"))
+        annotations = metadata.child("annotations")
+        _validate_rollout(findings, annotations, spec.child("template"))
+        _validate_http_port(findings, annotations.entry(constants.ANNOTATION_HTTP_PORT))
         if findings.is_mapping(spec, needed=True):
             namespace = metadata.child("namespace").value
             validate_template(
@@ -96,6 +99,12 @@ def _validate_rollout(findings: Findings, annotations: FieldValue, template: Fie
             f"the template has {size} bytes as JSON, and at most {LARGEST_TEMPLATE} can be kept to"
             " go back to",
         )
+
+
+def _validate_http_port(findings: Findings, place: FieldValue) -> None:
+    text = findings.text(place)
+    if place.given and isinstance(place.value, str) and parse_port(text) is None:
+        findings.invalid(place, "must be an integer from 1 to 65535")
 
 
 def _added(found: list[Finding], stored: list[Finding]) -> list[Finding]:

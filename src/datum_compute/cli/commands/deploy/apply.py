@@ -207,7 +207,7 @@ async def _follow(
             if plan.writes:
                 context.say(f"\nApplied{f' as revision #{revision}' if revision else ''}.")
             return result(workload, plan.action, None, revision)
-        took = elapsed(loop.time() - started - window)
+        took = elapsed(max(0.0, loop.time() - started - window))
         context.say(f"\nRollout complete in {took}{note}.\n")
     workload, instances = await read_result(client, name)
     return result(workload, plan.action, instances, revision)

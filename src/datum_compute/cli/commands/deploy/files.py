@@ -19,6 +19,7 @@ from datum_compute.api.compute.constants import (
     ANNOTATION_ROLLOUT_SKIPPED,
     ANNOTATION_SUSPENDED,
     ANNOTATION_SUSPENDED_BY,
+    ANNOTATION_URL,
 )
 from datum_compute.cli.commands.deploy.documents import documents_of
 from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
@@ -39,6 +40,7 @@ SERVER_ANNOTATIONS = frozenset(
         ANNOTATION_ROLLOUT_SKIPPED,
         ANNOTATION_SUSPENDED,
         ANNOTATION_SUSPENDED_BY,
+        ANNOTATION_URL,
         "kubectl.kubernetes.io/last-applied-configuration",
     }
 )

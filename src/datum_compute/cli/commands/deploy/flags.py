@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from datum_compute.api.compute.constants import ANNOTATION_HTTP_PORT
 from datum_compute.api.compute.instance_types import full_name
 from datum_compute.api.name_patterns import PORT_NAME, PORT_NAME_LIMIT
 from datum_compute.cli.arguments import OneOf
@@ -46,9 +47,13 @@ class Flag(NamedTuple):
     order: int = 0
     """When it changes a manifest: new keys of the container are added in this order."""
     switch: bool = False
-    """Whether it has no value: ``--no-`` before its name is the opposite."""
+    """Whether it has no value: ``--no-`` before its name is the opposite, unless that is how the
+    name begins."""
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
+        if self.switch and self.name.startswith("--no-"):
+            parser.add_argument(self.name, action="store_true", default=None, help=self.help)
+            return
         if self.switch:
             action = argparse.BooleanOptionalAction
             parser.add_argument(self.name, action=action, default=None, help=self.help)
@@ -83,6 +88,8 @@ class Flags(NamedTuple):
     minimum: int | None = None
     instance_type: str | None = None
     ports: tuple[str, ...] = ()
+    http_port: str | None = None
+    no_http: bool | None = None
     env: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -119,6 +126,8 @@ def change(workload: Json, flags: Flags) -> None:
         for flag in flags.given:
             if flag.field in ("soak", "gate", "on_failure"):
                 raise usage(f"{flag.name}: --waves none removes the whole policy")
+    if flags.http_port is not None and flags.no_http:
+        raise usage("--http-port and --no-http exclude each other")
     if not data.containers_of(workload):
         refused = sorted(flag.name for flag in flags.given if flag.of_container)
         if refused:
@@ -308,6 +317,34 @@ def _change_ports(workload: Json, texts: Sequence[str]) -> None:
     container["ports"] = ports
 
 
+def _check_http_port(text: str) -> None:
+    if not _is_port(text):
+        raise usage(
+            f'--http-port "{text}": expected a number from 1 to 65535',
+            AddFlag("--http-port", "8080"),
+        )
+
+
+def _change_http_port(workload: Json, text: str) -> None:
+    """The port is declared too, since others are not opened."""
+    notes = workload["metadata"].get("annotations") or {}
+    workload["metadata"]["annotations"] = {**notes, ANNOTATION_HTTP_PORT: str(int(text))}
+    if not data.containers_of(workload):
+        return
+    container = data.container_of(workload)
+    ports = container.get("ports") or []
+    if all(port["port"] != int(text) for port in ports):
+        taken = any(port["name"] == "http" for port in ports)
+        name = f"port-{int(text)}" if taken else "http"
+        container["ports"] = [*ports, {"name": name, "port": int(text)}]
+
+
+def _remove_http(workload: Json, _: bool) -> None:
+    notes = {**(workload["metadata"].get("annotations") or {})}
+    if notes.pop(ANNOTATION_HTTP_PORT, None) is not None:
+        workload["metadata"]["annotations"] = notes
+
+
 def _ports(texts: Sequence[str]) -> list[Json]:
     ports = [_port(text) for text in texts]
     for key in ("name", "port"):
@@ -401,6 +438,24 @@ FLAGS = (
         metavar="[NAME=]N|NAME-",
         repeatable=True,
         order=2,
+    ),
+    Flag(
+        "--http-port",
+        "http_port",
+        _change_http_port,
+        "port that serves HTTP: the workload gets a URL",
+        metavar="N",
+        check=_check_http_port,
+        of_container=False,
+        order=4,
+    ),
+    Flag(
+        "--no-http",
+        "no_http",
+        _remove_http,
+        "serve no HTTP: the URL is removed",
+        of_container=False,
+        switch=True,
     ),
     Flag(
         "--env",

@@ -10,6 +10,7 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.compute.constants import (
+    ANNOTATION_HTTP_PORT,
     ANNOTATION_ROLL_ON_CONFIG_CHANGE,
     ANNOTATION_ROLLOUT,
 )
@@ -238,7 +239,10 @@ def summary(workload: Workload) -> list[tuple[str, str]]:
     if sandbox.get("imagePullSecrets"):
         secrets = ", ".join(f"Secret {each['name']}" for each in sandbox["imagePullSecrets"])
         lines.append(("pull secrets", secrets))
-    policy = (workload["metadata"].get("annotations") or {}).get(ANNOTATION_ROLLOUT)
+    notes = workload["metadata"].get("annotations") or {}
+    if notes.get(ANNOTATION_HTTP_PORT):
+        lines.append(("http port", notes[ANNOTATION_HTTP_PORT]))
+    policy = notes.get(ANNOTATION_ROLLOUT)
     if policy:
         lines.append(("waves", describe_policy(policy) or policy))
     annotations = (spec["template"].get("metadata") or {}).get("annotations") or {}

@@ -37,6 +37,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="port to listen on (default: the last used, 7443, or a free one)",
     )
     up.add_argument(
+        "--router-port",
+        type=int,
+        metavar="N",
+        help="port at which workloads are opened (default: the last used, 7480, or a free one)",
+    )
+    up.add_argument(
         "--runtime",
         type=_runtime,
         metavar="|".join(RUNTIMES),

@@ -86,7 +86,7 @@ def _add_sample(context: Context, settings: LocalSettings, image: SampleImage) -
         target += ["--data-dir", context.args.data_dir]
     words = ["deploy", SAMPLE, f"--image={reference}", f"--city={','.join(settings.cities)}"]
     context.following += [
-        [*words, "--port=80", "--yes", "--window=0s", *target],
+        [*words, "--http-port=80", "--yes", "--window=0s", *target],
         ["status", SAMPLE, *target],
     ]
 
@@ -135,8 +135,11 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
             next_steps: tuple[Suggestion, ...] = (command("local", "check"),)
         else:
             message += "; its state is kept, and the next start goes on from there"
-            taken = outcome is process.StartOutcome.PORT_TAKEN
-            see = command("local", "up", "--port", "N") if taken else Remark(f"see {state.log}")
+            flag = {
+                process.StartOutcome.PORT_TAKEN: "--port",
+                process.StartOutcome.ROUTER_PORT_TAKEN: "--router-port",
+            }.get(outcome)
+            see = command("local", "up", flag, "N") if flag else Remark(f"see {state.log}")
             next_steps = see, command("local", "reset")
         raise CommandError(
             message,
@@ -156,10 +159,12 @@ def _wanted_settings(
         if not is_project(args.project):
             raise usage(f'--project "{args.project}": expected lower-case letters, digits and -')
         changed = replace(changed, project=args.project)
-    if args.port is not None and args.port != 0:
-        if not 1 <= args.port <= 65535:
-            raise usage(f"--port {args.port}: expected a number from 1 to 65535")
-        changed = replace(changed, port=args.port)
+    for flag, port in (("port", args.port), ("router_port", args.router_port)):
+        if port is not None and port != 0:
+            if not 1 <= port <= 65535:
+                name = flag.replace("_", "-")
+                raise usage(f"--{name} {port}: expected a number from 1 to 65535")
+            changed = replace(changed, **{flag: port})
     if args.grant is not None:
         changed = replace(changed, grant={**DEFAULT_GRANT, **_grant(args.grant)})
     # Last, because it asks the engines.

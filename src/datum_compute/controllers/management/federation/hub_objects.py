@@ -20,6 +20,7 @@ COPIED_ANNOTATIONS = (
     compute.ANNOTATION_SUSPENDED,
     compute.ANNOTATION_EXPECTED_REFERENCED_DATA,
     compute.ANNOTATION_REFERENCED_DATA_ERROR,
+    compute.ANNOTATION_HTTP_PORT,
 )
 """What the hub copy has of the deployment's annotations; what the deployment lacks is removed."""
 

@@ -1,12 +1,12 @@
 """Creates one WorkloadDeployment per placement and city of a Workload, in the project.
 
-It owns the Workload's status and its finalizer ``compute.datumapis.com/workload-controller``,
-and every WorkloadDeployment of the project except for its status: existence, owner, spec, the
-label ``workload-uid``, the annotations ``replaced-by``, ``rollout-state`` and
-``last-good-template``, and those values of ``suspended`` that stand for the Workload and its
-project. ``restart --city`` also writes the template's ``restartedAt``: the later time wins. A
-template with ``roll-on-config-change`` gets the annotation ``data-hash``, from ``delivered-data``
-on the deployment.
+It owns the Workload's status and its finalizer ``compute.datumapis.com/workload-controller``, and
+every WorkloadDeployment of the project except for its status: existence, owner, spec, the label
+``workload-uid``, the annotations ``replaced-by``, ``rollout-state``, ``last-good-template`` and
+``http-port``, and those values of ``suspended`` that stand for the Workload and its project.
+``restart --city`` also writes the template's ``restartedAt``: the later time wins. A template with
+``roll-on-config-change`` gets the annotation ``data-hash``, from ``delivered-data`` on the
+deployment.
 
 Steps, in calling order (:mod:`.reconcile`):
 

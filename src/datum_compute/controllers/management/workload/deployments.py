@@ -26,6 +26,7 @@ from datum_compute.decisions.references import (
 from datum_compute.decisions.restarts import keep_restart
 from datum_compute.decisions.rollout.members import ExistingDeployment, RolloutStep
 from datum_compute.decisions.rollout.plan import RolloutPlan
+from datum_compute.decisions.routing import http_port
 from datum_compute.decisions.suspension import decide_suspended_by
 from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
@@ -173,7 +174,7 @@ async def _create(
     step: RolloutStep,
     suspended_by: str | None,
 ) -> None:
-    given = {**_annotations(step), compute.ANNOTATION_SUSPENDED: suspended_by}
+    given = {**_annotations(workload, step), compute.ANNOTATION_SUSPENDED: suspended_by}
     notes = {key: text for key, text in given.items() if text is not None}
     body = {
         "metadata": {
@@ -205,12 +206,14 @@ async def _correct(
         existing,
         spec,
         labels=_labels(workload),
-        annotations=_annotations(step),
+        annotations=_annotations(workload, step),
     )
 
 
-def _annotations(step: RolloutStep) -> dict[str, str | None]:
+def _annotations(workload: Object, step: RolloutStep) -> dict[str, str | None]:
+    port = http_port(workload.metadata.annotations)
     return {
+        compute.ANNOTATION_HTTP_PORT: str(port) if port is not None else None,
         compute.ANNOTATION_REPLACED_BY: None,
         compute.ANNOTATION_ROLLOUT_STATE: step.state,
         compute.ANNOTATION_LAST_GOOD_TEMPLATE: step.last_good,

@@ -1,0 +1,68 @@
+"""``open``: a workload in the browser."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from datum_compute.api.compute.constants import ANNOTATION_HTTP_PORT
+from datum_compute.cli import queries
+from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.context import Context
+from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain import states
+from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.names import workload_name
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    set_examples(parser, "open hello", "open hello --city DFW", "open hello --print")
+    parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
+    parser.add_argument("--city", help="the URL of this city alone")
+    parser.add_argument("--print", action="store_true", help="print the URL, and open nothing")
+
+
+def run(context: Context) -> int:
+    url = _url(context, context.args.name, context.args.city)
+    context.show(url)
+    if not context.args.print and _has_browser(context) and not context.reach.open_url(url):
+        context.say("No browser was found; open it by hand.")
+    return 0
+
+
+def _url(context: Context, name: str, city: str | None) -> str:
+    workload = queries.workload(context, name)
+    found = states.url(workload)
+    if city:
+        of_city = [
+            each
+            for each in queries.deployments_of(context, workload)
+            if str(each["spec"]["cityCode"]).upper() == city.upper()
+        ]
+        if not of_city:
+            queries.require_city(context, city)
+            raise CommandError(
+                f'workload "{name}" does not run in {city.upper()}',
+                command("status", name),
+                exit_code=Exit.NOT_FOUND,
+                code="NotFound",
+            )
+        found = next((url for each in of_city if (url := states.url(each))), None)
+    if found:
+        return found
+    where = f" in {city.upper()}" if city else ""
+    if not (workload["metadata"].get("annotations") or {}).get(ANNOTATION_HTTP_PORT):
+        raise CommandError(
+            f'workload "{name}" has no HTTP port, and so no URL',
+            command("deploy", name, "--http-port", "N"),
+            code="NoUrl",
+        )
+    raise CommandError(f'the platform has given workload "{name}" no URL{where}', code="NoUrl")
+
+
+def _has_browser(context: Context) -> bool:
+    """Whether a person sits before it. Over ssh and in a pipe the URL is all there is."""
+    if not context.streams.stdout.isatty():
+        return False
+    display = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+    return sys.platform == "darwin" or any(context.env.variable(each) for each in display)

@@ -24,6 +24,7 @@ MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
     "bench.hostile": (budgets.HOSTILE,),
     "bench.runtime": (budgets.RECONCILES, budgets.IDLE, budgets.CACHED),
     "bench.containers": (budgets.STARTED, budgets.RESTING),
+    "bench.router": (budgets.ROUTED,),
     "bench.ten_thousand": (budgets.GROWTH, budgets.MEMORY, budgets.FILE),
 }
 """Each module and the budgets it measures in one go."""

@@ -58,6 +58,7 @@ WORKLOADS = Budget(
 STARTED = Budget(13, "50 Workloads as containers until started, against the engine", "x", 1.3, 1.1)
 RESTING = Budget(13, "an idle platform with 50 containers, of one core", "%", 1, 0.2)
 HOSTILE = Budget(14, "longest wait for another client's single request", "ms", 100, 20)
+ROUTED = Budget(15, "added by the router at 100 requests/s, median", "ms", 5, 2)
 RECONCILES = Budget(20, "reconciles with a status write, over HTTPS, against kopf", "x", 10, 20)
 IDLE = Budget(21, "a manager with 50 clusters of 10 kinds each, idle, of one core", "%", 2, 1)
 CACHED = Budget(22, "memory per cached object of 1 KB, in the manager", "KB", 6, 3)

@@ -144,6 +144,10 @@ class Person:
     def remove_container(self, identifier: str) -> None:
         asyncio.run(self._ask(lambda engine: engine.remove(identifier)))
 
+    def process_of(self, identifier: str) -> int:
+        found = asyncio.run(self._ask(lambda engine: engine.inspect(identifier)))
+        return int(found["State"]["Pid"])
+
     def kill_platform(self) -> None:
         pid = self.state.holder()
         assert pid is not None

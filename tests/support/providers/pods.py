@@ -12,6 +12,7 @@ import base64
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import count
 from typing import Any
@@ -80,6 +81,14 @@ PODS = ServedKind(
     verbs=VERBS,
     selectable_fields=(),
     builtin=True,
+)
+SERVICES = replace(
+    PODS,
+    resource=core.SERVICES,
+    list_kind="ServiceList",
+    singular="service",
+    short_names=("svc",),
+    has_status=False,
 )
 
 
@@ -396,7 +405,7 @@ async def cluster_of_pods(
         embedded_server(
             env,
             cells=("dfw",),
-            extra_kinds=[PODS],
+            extra_kinds=[PODS, SERVICES],
             logs=cluster.as_logs(),
             authorizer=authorizer,
         ) as embedded,

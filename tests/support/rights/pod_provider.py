@@ -64,6 +64,10 @@ async def _run_instance(client: ApiClient, cluster: pods.PodCluster, provider: P
         merge({"metadata": {"annotations": {DATA: '["ConfigMap/settings"]'}}}),
         NAMESPACE,
     )
+    for port in ("8080", "9090"):
+        note = {"metadata": {"annotations": {compute.ANNOTATION_HTTP_PORT: port}}}
+        await client.patch(compute.WORKLOAD_DEPLOYMENTS, "web", merge(note), NAMESPACE)
+        await asyncio.sleep(30)
     labels = {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "web"}
     body = {
         "metadata": {"name": "web-0", "labels": labels},
@@ -83,6 +87,11 @@ async def _run_instance(client: ApiClient, cluster: pods.PodCluster, provider: P
     await asyncio.sleep(30)
     assert [line async for line in provider.lines(created.metadata.uid)]
     [pod] = (await client.list(core.PODS)).items
+    unlabelled = {"metadata": {"labels": {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: None}}}
+    pod = await client.patch(core.PODS, pod.name, merge(unlabelled), pod.namespace)
+    no_port = {"metadata": {"annotations": {compute.ANNOTATION_HTTP_PORT: None}}}
+    await client.patch(compute.WORKLOAD_DEPLOYMENTS, "web", merge(no_port), NAMESPACE)
+    await asyncio.sleep(30)
     await cluster.evict(client, pod, "Evicted", "The node was low on memory.")
     await asyncio.sleep(30)
     await client.delete(compute.INSTANCES, "web-0", NAMESPACE)

@@ -24,6 +24,7 @@ from datum_compute.providers.frame import provider_controller
 from datum_compute.providers.logs import FollowableLogs
 from datum_compute.providers.pod import spec, states
 from datum_compute.providers.pod.logs import PodLogs
+from datum_compute.providers.pod.services import service_controller
 from datum_compute.providers.pod.settings import PodSettings
 from datum_compute.providers.protocol import (
     ExecRefused,
@@ -37,6 +38,7 @@ from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.live_reads import find_live
+from datum_compute.runtime.writes import patch
 from datum_compute.runtime.writes.create import create_owned
 
 REPLACE_SECONDS = 10.0
@@ -68,7 +70,10 @@ class PodProvider:
             indexes={spec.PODS_BY_UID: spec.instance_uid_of},
             own_writes=False,
         )
-        return [provider_controller(self._cell, self, self._env, watches=[pods])]
+        return [
+            provider_controller(self._cell, self, self._env, watches=[pods]),
+            service_controller(self._cell),
+        ]
 
     async def ensure(self, target: InstanceTarget) -> InstanceReport:
         self._logs.record_change(target.uid)
@@ -84,6 +89,9 @@ class PodProvider:
             raise NotReady(f"Pod {name} belongs to another Instance", delay=REPLACE_SECONDS)
         if found.metadata.deleting:
             return preparing("its Pod is being deleted; another one follows")
+        # Services select by it; Pods of earlier versions have none.
+        own = spec.deployment_labels(target.instance)
+        found = await patch.ensure_metadata(cluster.client, core.PODS, found, labels=own)
         pod = found.view(core.Pod)
         if states.is_over(pod):
             return await self._replace(cluster, found, states.describe_over(pod))

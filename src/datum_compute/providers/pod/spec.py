@@ -50,6 +50,13 @@ def instance_uid_of(pod: Object) -> list[str]:
     return [pod.metadata.labels.get(LABEL_UID, "")]
 
 
+def deployment_labels(instance: compute.Instance) -> dict[str, str]:
+    """By which the Service of a deployment selects its Pods."""
+    label = compute.LABEL_WORKLOAD_DEPLOYMENT_NAME
+    name = instance.metadata.labels.get(label)
+    return {label: name} if name else {}
+
+
 def build_pod(
     target: InstanceTarget, settings: PodSettings, delivered: Iterable[Reference]
 ) -> dict[str, Any]:
@@ -85,6 +92,7 @@ def build_pod(
         LABEL_NAMESPACE: metadata.namespace,
         LABEL_NAME: metadata.name[:LABEL_LIMIT].rstrip("-."),
         LABEL_UID: metadata.uid,
+        **deployment_labels(target.instance),
     }
     return {
         "metadata": {

@@ -22,7 +22,7 @@ def target(*containers: dict[str, Any], **more: Any) -> InstanceTarget:
             "name": "web-0",
             "namespace": "ns-1",
             "uid": "12345678-aaaa",
-            "labels": {"tier": "tenant"},
+            "labels": {"tier": "tenant", compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "web"},
             "annotations": {"container.apparmor.security.beta.kubernetes.io/app": "unconfined"},
         },
         "spec": {
@@ -51,6 +51,7 @@ def test_the_pod_is_named_and_labelled_by_its_instance() -> None:
             "compute.datumapis.com/instance-namespace": "ns-1",
             "compute.datumapis.com/instance-name": "web-0",
             "compute.datumapis.com/instance-uid": "12345678-aaaa",
+            "compute.datumapis.com/workload-deployment-name": "web",
         },
     }
     assert pod["spec"]["hostname"] == "web-0"

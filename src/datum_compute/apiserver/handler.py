@@ -16,6 +16,7 @@ import msgspec
 from datum_compute.api import planes
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.builtin import endpoints, reviews
+from datum_compute.apiserver.cel import OverBudget
 from datum_compute.apiserver.kinds import builtin_rules
 from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
 from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
@@ -239,6 +240,17 @@ class RequestHandler:
             case "deletecollection":
                 return deletes.delete_collection(call, renderer, self._store)
             case _:
+                return self._run_one(verb, call, renderer)
+
+    def _run_one(
+        self, verb: str, call: RequestContext, renderer: Renderer
+    ) -> HttpResponse | Awaitable[HttpResponse]:
+        try:
+            return one_object.run(verb, call, renderer)
+        except OverBudget:  # nothing is stored before the rules of its definition have run
+            if self._offload is not None:
+                return self._offload.run(verb, call)
+            with call.plane.writer.unhurried():
                 return one_object.run(verb, call, renderer)
 
     async def _admit(

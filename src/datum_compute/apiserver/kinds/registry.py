@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.api.fields import FieldError
+from datum_compute.api.fields import FieldError, FieldPath
+from datum_compute.apiserver.cel import rules
 from datum_compute.apiserver.codec import decode_json, encode_json
 from datum_compute.apiserver.kinds import definitions
 from datum_compute.apiserver.kinds.served_kind import ServedKind, from_crd
@@ -129,6 +130,17 @@ def _faults(name: str, spec: bytes) -> tuple[FieldError, ...]:
     return tuple(definitions.validate_definition(crd))
 
 
+@lru_cache(maxsize=512)
+def _rule_faults(spec: bytes) -> tuple[FieldError, ...]:
+    """Only of what is written: a stored definition whose rules an older release did not compile
+    is served, and its objects are refused until the rules are corrected."""
+    found: list[FieldError] = []
+    for index, version in enumerate(decode_json(spec)["versions"]):
+        path = FieldPath.of("spec", "versions").index(index).child("schema", "openAPIV3Schema")
+        found += rules.find_faults(version["schema"]["openAPIV3Schema"], path)
+    return tuple(found)
+
+
 def stored_faults(raw: bytes) -> list[FieldError]:
     stored = _decode_stored(raw)
     return find_faults(stored.metadata["name"], bytes(stored.spec))
@@ -152,7 +164,7 @@ def establish(
     other definitions; one that wants a name of theirs is stored, and not served until it is
     free."""
     name, content = definition["metadata"].get("name", ""), encode_json(definition.get("spec"))
-    if faults := find_faults(name, content):
+    if faults := find_faults(name, content) or list(_rule_faults(content)):
         return faults
     spec = definition["spec"]
     held = definition.get("status") or {}

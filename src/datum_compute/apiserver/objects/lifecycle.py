@@ -7,18 +7,20 @@ are one step; a response waits for :meth:`Store.wait_durable`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
 from datum_compute.api import fields
 from datum_compute.apiserver import errors as status
+from datum_compute.apiserver.cel import rules
 from datum_compute.apiserver.codec import decode_json, encode_json
 from datum_compute.apiserver.kinds import builtin_rules, definitions, registry
 from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.patches import json_equal
-from datum_compute.apiserver.schema.transitions import validate_transitions
 from datum_compute.apiserver.storage.protocol import PlaneStore, StoredObject
 from datum_compute.env import Environment
 
@@ -58,6 +60,17 @@ class Writer:
     def __init__(self, env: Environment, plane: PlaneStore) -> None:
         self._env = env
         self._plane = plane
+        self._rule_steps = rules.LOOP_STEPS
+
+    @contextmanager
+    def unhurried(self) -> Iterator[None]:
+        """Inside, the rules of definitions may take all the steps that they have, not only those
+        that are good for an event loop."""
+        self._rule_steps = rules.WORKER_STEPS
+        try:
+            yield
+        finally:
+            self._rule_steps = rules.LOOP_STEPS
 
     def create(
         self, kind: ServedKind, obj: dict[str, Any], *, strict: bool = False, dry_run: bool = False
@@ -79,6 +92,7 @@ class Writer:
         if strict and unknown:
             raise UnknownFieldsError(unknown)
         errors += outcome.errors
+        errors += self._broken_rules(kind, outcome.errors, obj)
         if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += definitions.validate_group(obj)
             errors += registry.establish(
@@ -98,6 +112,24 @@ class Writer:
             return WriteResult(encode_json(obj), None, unknown=tuple(unknown))
         stored = self._plane.put(resource.group_resource, obj, None, validated_by=kind.schema)
         return WriteResult(stored.raw, stored, unknown=tuple(unknown))
+
+    def _broken_rules(
+        self,
+        kind: ServedKind,
+        found: list[fields.FieldError],
+        new: dict[str, Any],
+        old: dict[str, Any] | None = None,
+        *,
+        ratchets: bool = True,
+    ) -> list[fields.FieldError]:
+        """The rules that ``new`` breaks. What the schema ``found`` may keep them from being run.
+        Raises OverBudget."""
+        tree = None if kind.builtin else rules.rules_of(kind.schema)
+        if tree is None:
+            return []
+        if rules.are_blocking(found):
+            return [rules.NOT_CHECKED]
+        return tree.validate(new, old, steps=self._rule_steps, ratchets=ratchets)
 
     def names_of_others(self, definition: dict[str, Any]) -> list[dict[str, Any]]:
         """The accepted names of the other definitions of its group."""
@@ -154,8 +186,7 @@ class Writer:
         if outcome.errors:
             outcome = kind.schema.process(new, self._unchanged(kind, before, new))
         errors += outcome.errors
-        if kind.schema.rules and not subresource and not errors:
-            errors += validate_transitions(kind.schema.rules, old, new)
+        errors += self._broken_rules(kind, outcome.errors, new, old, ratchets=not subresource)
         if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += definitions.validate_change(old, new)
             now = object_meta.timestamp(self._env.now())

@@ -7,9 +7,8 @@ decides before that whether a schema can be served at all.
 
 Per write, :meth:`Schema.process` walks the decoded object: nulls that mean "not set" and
 unknown fields are dropped, defaults are set, and the rest is validated, children before their
-parents. Value rules in CEL (``x-kubernetes-validations``) are collected as
-:attr:`Schema.rules`. Those that forbid a change are run by ``transitions`` after this walk,
-when it found no error, since they need the previous object too; others are not run.
+parents. Rules in CEL (``x-kubernetes-validations``) are run after this walk, by ``cel.rules``,
+since they need the previous object too.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from datum_compute.apiserver.schema.cost import is_costly
 from datum_compute.apiserver.schema.outcome import (
     SchemaOutcome,
     TooManyErrors,
-    ValidationRule,
     Walk,
 )
 from datum_compute.apiserver.schema.walk import compile_root
@@ -43,13 +41,9 @@ class Schema:
         """Names the content: equal for equal schemas, in every process."""
         self.is_costly = is_costly
         """Whether compiling it, or a walk over a small object, may take long."""
-        self._compiled: tuple[Walk, tuple[ValidationRule, ...]] | None = None
+        self._compiled: Walk | None = None
 
-    @property
-    def rules(self) -> tuple[ValidationRule, ...]:
-        return self._compile()[1]
-
-    def _compile(self) -> tuple[Walk, tuple[ValidationRule, ...]]:
+    def _compile(self) -> Walk:
         """On the first use: a costly one may have none in this process."""
         if self._compiled is None:
             self._compiled = compile_root(self.source)
@@ -66,7 +60,7 @@ class Schema:
         """
         outcome = SchemaOutcome(known)
         with suppress(TooManyErrors):
-            self._compile()[0](obj, (), outcome)
+            self._compile()(obj, (), outcome)
         if len(outcome.unknown) > 1:
             outcome.unknown.sort()
         return outcome

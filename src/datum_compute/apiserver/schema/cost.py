@@ -18,6 +18,8 @@ MAX_DEFAULT_BYTES = 1024
 """Each object of a list may get all of them."""
 MAX_PATTERN_STEPS = 100_000
 """Of all patterns: a repetition is compiled as often as it may repeat."""
+MAX_RULE_CHARACTERS = 8 * 1024
+"""Of all rules in CEL: some 30 ms to compile."""
 
 _REPEATS = re.compile(r"\{(?:\d*,)?(\d+)")
 
@@ -26,7 +28,7 @@ def is_costly(source: Mapping[str, Any], text: bytes) -> bool:
     """``text`` is the JSON of ``source``."""
     if len(text) > MAX_BYTES:
         return True
-    parts = defaults = steps = 0
+    parts = defaults = steps = rules = 0
     waiting: list[Any] = [source]
     while waiting:
         node = waiting.pop()
@@ -40,5 +42,9 @@ def is_costly(source: Mapping[str, Any], text: bytes) -> bool:
                 defaults += len(msgspec.json.encode(node["default"]))
             if isinstance(pattern := node.get("pattern"), str):
                 steps += len(pattern) * max(map(int, _REPEATS.findall(pattern)), default=1)
+            for rule in node.get("x-kubernetes-validations") or ():
+                rules += len(str(rule))
             waiting += node.values()
+    if rules > MAX_RULE_CHARACTERS:
+        return True
     return parts > MAX_PARTS or defaults > MAX_DEFAULT_BYTES or steps > MAX_PATTERN_STEPS

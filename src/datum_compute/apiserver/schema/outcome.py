@@ -74,11 +74,3 @@ class SchemaPath:
             step = f"[{hole}]" if isinstance(hole, int) else f".{hole}"
             text = f"{text}{step}{piece}"
         return text.removeprefix(".")
-
-
-@dataclass(frozen=True, slots=True)
-class ValidationRule:
-    """An ``x-kubernetes-validations`` entry and the node whose value is its ``self``."""
-
-    place: SchemaPath
-    source: Mapping[str, Any]

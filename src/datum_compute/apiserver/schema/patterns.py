@@ -38,6 +38,14 @@ class Pattern:
         # once more.
         return bool(self._set.Match(text)) or self._regexp.search(text.encode()) is not None
 
+    def find(self, text: str) -> str:
+        """The first and leftmost match; empty if there is none."""
+        found = self._regexp.search(text.encode())
+        return found[0].decode() if found is not None else ""
+
+    def find_all(self, text: str) -> list[str]:
+        return [found[0].decode() for found in self._regexp.finditer(text.encode())]
+
 
 _LITERALS = re.compile(r"\\Q.*?(?:\\E|\Z)|\\[^C]", re.DOTALL)
 """What may hold a ``\\C`` that is no such escape."""

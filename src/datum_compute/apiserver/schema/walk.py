@@ -24,7 +24,6 @@ from datum_compute.apiserver.schema.outcome import (
     PathKeys,
     SchemaOutcome,
     SchemaPath,
-    ValidationRule,
     Walk,
 )
 
@@ -34,23 +33,19 @@ Make = Callable[[], Any]
 
 
 class _Compiler:
-    """What one compilation shares: the mode, and the CEL rules found so far."""
+    """What one compilation shares: the mode, and the defaults found so far."""
 
     def __init__(
         self,
         *,
         keeping: bool,
-        rules: list[ValidationRule],
         defaults: dict[int, Make | None] | None = None,
     ) -> None:
         self.keeping = keeping
-        self.rules = rules
         self._defaults = {} if defaults is None else defaults
         """By id of the schema: completing a default compiles all below it, so only once."""
 
     def node(self, schema: JsonSchema, place: SchemaPath) -> Node:
-        for rule in schema.get("x-kubernetes-validations", ()):
-            self.rules.append(ValidationRule(place, rule))
         if schema.get("x-kubernetes-int-or-string"):
             return self._int_or_string(schema, place)
         build = {
@@ -236,7 +231,7 @@ class _Compiler:
             return lambda: default
         value = fresh_copy(default)
         bare = {key: rule for key, rule in schema.items() if key != "default"}
-        below = _Compiler(keeping=True, rules=[], defaults=self._defaults)
+        below = _Compiler(keeping=True, defaults=self._defaults)
         as_walk(below.node(bare, SchemaPath()))(value, (), SchemaOutcome())
         self._defaults.pop(id(bare), None)  # the id of a dict that will be gone
         if not value:
@@ -247,7 +242,7 @@ class _Compiler:
     # allOf, anyOf, oneOf, not.
 
     def _composites(self, schema: JsonSchema, place: SchemaPath) -> list[Walk]:
-        judging = _Compiler(keeping=False, rules=self.rules)
+        judging = _Compiler(keeping=False)
         found: list[Walk] = []
         for part in schema.get("allOf", ()):
             found.append(judging._judge(part, place))
@@ -263,9 +258,8 @@ class _Compiler:
         return as_walk(self.node(schema, place))
 
 
-def compile_root(schema: JsonSchema) -> tuple[Walk, tuple[ValidationRule, ...]]:
-    """The walk of a whole object, and the CEL rules found in its schema."""
-    rules: list[ValidationRule] = []
+def compile_root(schema: JsonSchema) -> Walk:
+    """The walk of a whole object."""
     properties = dict(schema.get("properties", {}))
     metadata = properties.pop("metadata", {})
     for name in ("apiVersion", "kind"):
@@ -273,23 +267,23 @@ def compile_root(schema: JsonSchema) -> tuple[Walk, tuple[ValidationRule, ...]]:
     # An embedded resource is just this: an object whose envelope is not the schema's.
     root = {**schema, "type": "object", "properties": properties}
     root["x-kubernetes-embedded-resource"] = True
-    compiler = _Compiler(keeping=True, rules=rules)
+    compiler = _Compiler(keeping=True)
     walk = as_walk(compiler.node(root, SchemaPath()))
     if "properties" not in metadata:
-        return walk, tuple(rules)
+        return walk
     # A schema may restrict metadata.name; it may not prune or default metadata.
-    judge = _Compiler(keeping=False, rules=rules)._judge(metadata, SchemaPath().child("metadata"))
+    judge = _Compiler(keeping=False)._judge(metadata, SchemaPath().child("metadata"))
 
     def walk_with_metadata(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
         walk(obj, loc, out)
         judge(obj.get("metadata"), loc, out)
 
-    return walk_with_metadata, tuple(rules)
+    return walk_with_metadata
 
 
 def compile_node(schema: JsonSchema, place: SchemaPath) -> Walk:
     """The walk of a value at some place below the root."""
-    return as_walk(_Compiler(keeping=True, rules=[]).node(schema, place))
+    return as_walk(_Compiler(keeping=True).node(schema, place))
 
 
 def as_walk(node: Node) -> Walk:

@@ -128,9 +128,10 @@ def _run(task: Task, env: Environment) -> Outcome:
     store = SnapshotPlane(task.plane, task.rows, task.mark)
     call = _context(task, store, env)
     try:
-        if task.is_trial:
-            return Outcome(trial=_trial(task, call), absent=tuple(store.absent))
-        response = one_object.run(task.verb, call, Renderer(call, env.now))
+        with call.plane.writer.unhurried():
+            if task.is_trial:
+                return Outcome(trial=_trial(task, call), absent=tuple(store.absent))
+            response = one_object.run(task.verb, call, Renderer(call, env.now))
     except errors.ApiError as error:
         response, store.write = error.response(), None
     written = store.write.raw if store.write is not None else b""

@@ -219,16 +219,6 @@ def test_a_schema_does_not_follow_later_changes_of_its_source() -> None:
     assert schema.process({"b": "1"}).unknown == ["b"]
 
 
-def test_cel_rules_are_kept_with_their_path() -> None:
-    rule = {"rule": "self.a < self.b", "message": "a before b"}
-    item = {**obj(a={"type": "integer"}), "x-kubernetes-validations": [rule]}
-
-    (found,) = compiled(obj(spec=obj(list=listed(item)))).rules
-
-    assert found.source == rule
-    assert found.place.at((4,)) == "spec.list[4]"
-
-
 def test_deeply_nested_defaults_are_compiled_in_reasonable_time() -> None:
     """Completing defaults level by level must not double the work at each level."""
     schema: dict[str, Any] = {"type": "string", "default": "x"}

@@ -53,11 +53,16 @@ def _definition(kind: Kind) -> dict[str, Any]:
                 "listKind": f"{resource.kind}List",
                 "plural": resource.plural,
                 "singular": resource.kind.lower(),
+                **_listed(shortNames=kind.short_names, categories=kind.categories),
             },
             "scope": "Namespaced" if resource.namespaced else "Cluster",
             "versions": [_version(kind)],
         },
     }
+
+
+def _listed(**names: tuple[str, ...]) -> dict[str, list[str]]:
+    return {key: list(values) for key, values in names.items() if values}
 
 
 def _version(kind: Kind) -> dict[str, Any]:

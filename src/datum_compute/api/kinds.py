@@ -36,6 +36,8 @@ class Kind:
     """What the server puts into a new object's status."""
     nested: tuple[tuple[str, tuple[DeclaredCondition, ...]], ...] = ()
     """Conditions that parts of the status have: where, and which."""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 _COMPUTE: tuple[PlaneType, ...] = (PROJECT, HUB, CELL)
@@ -50,6 +52,8 @@ COMPUTE_KINDS = (
         compute.WORKLOAD_CONDITIONS,
         _PROJECT,
         nested=(("status.placements[]", compute.PLACEMENT_CONDITIONS),),
+        short_names=("wl",),
+        categories=("all",),
     ),
     Kind(
         compute.WORKLOAD_DEPLOYMENTS,
@@ -57,6 +61,8 @@ COMPUTE_KINDS = (
         _COMPUTE,
         compute.WORKLOAD_DEPLOYMENT_CONDITIONS,
         _PROJECT,
+        short_names=("wd",),
+        categories=("all",),
     ),
     Kind(
         compute.INSTANCES,
@@ -65,6 +71,8 @@ COMPUTE_KINDS = (
         compute.INSTANCE_CONDITIONS,
         _PROJECT,
         compute.default_status(),
+        short_names=("inst",),
+        categories=("all",),
     ),
 )
 

@@ -96,8 +96,8 @@ def forbidden_path(user: str, verb: str, path: str) -> ApiError:
     return ApiError(403, "Forbidden", message)
 
 
-def no_impersonation(user: str, other: str) -> ApiError:
-    message = f'forbidden: User "{user}" cannot impersonate "{other}": that is not served here'
+def no_impersonation(user: str) -> ApiError:
+    message = f'forbidden: User "{user}" cannot impersonate another user here'
     return ApiError(403, "Forbidden", message)
 
 

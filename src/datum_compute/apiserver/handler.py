@@ -10,6 +10,7 @@ would be wrong about an object that a crash undoes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -21,12 +22,14 @@ from datum_compute.apiserver.kinds import builtin_rules
 from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
 from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.printing.renderer import Renderer
-from datum_compute.apiserver.request import accept, access, routes
+from datum_compute.apiserver.request import accept, access, impersonation, routes
 from datum_compute.apiserver.request.access import Attributes, Authorizer, RequestUser
 from datum_compute.apiserver.request.admission import Admission
-from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.request.context import RequestContext, is_true
 from datum_compute.apiserver.request.flow_control import SLICE_BYTES, FlowControl, Usage
+from datum_compute.apiserver.request.rbac import Rights
 from datum_compute.apiserver.request.routes import ResourcePath
+from datum_compute.apiserver.request.tokens import AUDIENCE, ServiceAccountTokens
 from datum_compute.apiserver.storage.protocol import (
     HistoryDamaged,
     ObjectDamaged,
@@ -40,7 +43,9 @@ from datum_compute.apiserver.verbs import (
     logs,
     one_object,
     reads,
+    service_account_token,
     watch,
+    writes,
 )
 from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
@@ -89,11 +94,14 @@ class RequestHandler:
         logs: LogSubresource | None = None,
         commands: ExecSubresource | None = None,
         worker: WorkerProcess | None = None,
+        *,
+        tokens: ServiceAccountTokens,
     ) -> None:
         self._env = env
         self._store = store
         self._planes = planes
-        self._authorizer = authorizer
+        self._rights = Rights(authorizer, store)
+        self._tokens = tokens
         self._local = local
         self._admissions = tuple(admissions)
         self._metrics = metrics
@@ -107,7 +115,7 @@ class RequestHandler:
         try:
             if request.path.startswith(LOCAL_PATH):
                 return await self._handle_local(request)
-            user = access.authenticate(request.headers, self._store.users)
+            user = self._authenticate(request)
             usage = self._flow.of(user)
             if user is access.ANONYMOUS or request.path.endswith(_HEALTH):
                 return await self._respond(request, user, usage)
@@ -149,10 +157,22 @@ class RequestHandler:
         return response
 
     async def _handle_local(self, request: HttpRequest) -> HttpResponse:
-        user = access.authenticate(request.headers, self._store.users)
+        user = self._authenticate(request)
+        if impersonation.is_asked(request.headers):
+            raise errors.no_impersonation(user.name)
         if access.MASTERS not in user.groups:
             raise errors.forbidden_path(user.name, request.method.lower(), request.path)
         return await self._local(request) if self._local is not None else errors.PATH_NOT_FOUND
+
+    def _authenticate(self, request: HttpRequest) -> RequestUser:
+        return access.authenticate(
+            request.headers, lambda token: self._user_of(request.path, token, AUDIENCE)
+        )
+
+    def _user_of(self, path: str, token: str, audience: str) -> RequestUser | None:
+        """The user of a token on the plane of a path."""
+        known = access.stored_user(token, self._store.users) if audience == AUDIENCE else None
+        return known or self._tokens.user(token, planes.split_plane(path)[0], audience)
 
     def _route(
         self, request: HttpRequest, user: RequestUser, usage: Usage
@@ -163,7 +183,10 @@ class RequestHandler:
             raise errors.PathNotFound
         plane_name, path = planes.split_plane(request.path)
         target = routes.parse_resource_path(path)
-        review = reviews.respond(path, request, user, plane_name, self._authorizer)
+        user = impersonation.acting_user(request.headers, user, plane_name, self._rights.allows)
+        review = reviews.respond(
+            target, request, user, plane_name, self._rights, partial(self._user_of, request.path)
+        )
         if review is not None:
             self._plane(plane_name)
             return review
@@ -173,6 +196,10 @@ class RequestHandler:
         verb = _verb(request, target, query)
         self._authorize(user, _attributes(verb, plane_name, target))
         plane = self._plane(plane_name)
+        if target.subresource == service_account_token.SUBRESOURCE:
+            kind = _served(plane, msgspec.structs.replace(target, subresource=""), "get")
+            call = RequestContext(request, query, user, plane, kind, target, accept.PLAIN, usage)
+            return service_account_token.create(call, self._tokens)
         if target.subresource in (logs.SUBRESOURCE, exec.SUBRESOURCE):
             kind = _served(plane, msgspec.structs.replace(target, subresource=""), "get")
             form = accept.PLAIN
@@ -182,8 +209,13 @@ class RequestHandler:
         kind = _served(plane, target, verb)
         _check_protected(user, verb, plane, target)
         form = accept.accepted_form(request.headers)
-        call = RequestContext(request, query, user, plane, kind, target, form, usage)
-        return self._run(verb, call)
+        call = RequestContext(
+            request, query, user, plane, kind, target, form, usage, self._rights.check_grant
+        )
+        if verb == "update" and kind.created_by_update and call.current() is None:
+            self._authorize(user, _attributes("create", plane_name, target))
+        response = self._run(verb, call)
+        return response if not kind.deprecation else _deprecated(response, kind.deprecation)
 
     def _of_runtime(self, verb: str, call: RequestContext) -> Awaitable[HttpResponse] | None:
         """What the runtime behind an object answers, where the object has one."""
@@ -205,17 +237,18 @@ class RequestHandler:
         verb = _PATH_VERBS.get(request.method, request.method.lower())
         path = path.rstrip("/") or "/"
         attributes = Attributes(verb, plane_name, path=path)
-        if not self._authorizer.allows(user, attributes):
+        if not self._rights.allows(user, attributes):
             raise errors.forbidden_path(user.name, verb, request.path)
         plane = self._plane(plane_name)
-        if request.method != "GET":
+        is_head = request.method == "HEAD" and path.startswith(_HEALTH)
+        if request.method != "GET" and not is_head:
             raise errors.PathNotFound
         if path == METRICS_PATH and plane_name == planes.ROOT.name and self._metrics is not None:
             return HttpResponse(200, METRICS_TYPE, self._metrics().encode())
         return endpoints.respond(plane, path, request)
 
     def _authorize(self, user: RequestUser, attributes: Attributes) -> None:
-        if not self._authorizer.allows(user, attributes):
+        if not self._rights.allows(user, attributes):
             raise access.forbidden(user, attributes)
 
     def _plane(self, name: str) -> Plane:
@@ -274,6 +307,11 @@ class RequestHandler:
         )
 
 
+async def _deprecated(found: HttpResponse | Awaitable[HttpResponse], warning: str) -> HttpResponse:
+    response = found if isinstance(found, HttpResponse) else await found
+    return writes.with_warnings(response, [warning])
+
+
 def _counted(response: HttpResponse, usage: Usage) -> HttpResponse:
     """The response, counted for its user until the client has taken it."""
     size = len(response.body)
@@ -288,11 +326,13 @@ def _counted(response: HttpResponse, usage: Usage) -> HttpResponse:
 def _verb(request: HttpRequest, target: ResourcePath, query: dict[str, str]) -> str:
     if target.subresource == exec.SUBRESOURCE and request.method in ("GET", "POST"):
         return "create"  # a WebSocket begins with GET, and whoever may read must not run commands
+    if target.subresource == service_account_token.SUBRESOURCE and request.method == "POST":
+        return "create"
     verbs = _OBJECT_VERBS if target.name else _COLLECTION_VERBS
     verb = verbs.get(request.method)
     if verb is None or (target.subresource and verb not in SUBRESOURCE_VERBS):
         raise errors.method_not_allowed()
-    if verb == "list" and query.get("watch") in ("true", "1", "True"):
+    if verb == "list" and is_true(query, "watch"):
         return "watch"
     return verb
 

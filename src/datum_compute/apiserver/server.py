@@ -14,6 +14,7 @@ from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.roles import Roles
+from datum_compute.apiserver.request.tokens import ServiceAccountTokens
 from datum_compute.apiserver.storage.protocol import Store
 from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
@@ -46,9 +47,12 @@ class ApiServer:
         commands: ExecSubresource | None = None,
         worker: WorkerProcess | None = None,
         extra_kinds: Sequence[ServedKind] = (),
+        token_key: bytes = b"",
     ) -> None:
         """Without a ``worker`` every request runs on the loop, however long it takes.
-        ``extra_kinds`` are built-in on every plane, besides those that the server has."""
+        ``extra_kinds`` are built-in on every plane, besides those that the server has.
+        ``token_key`` signs the tokens of service accounts; without one, those of an earlier start
+        are not valid."""
         self._store = store
         self._worker = worker
         self._planes = PlaneRegistry(env, store, crds_for, extra_kinds)
@@ -65,6 +69,7 @@ class ApiServer:
             logs,
             commands,
             worker,
+            tokens=ServiceAccountTokens(env, store, token_key or env.new_token().encode()),
         )
 
     async def handle(self, request: HttpRequest) -> HttpResponse:

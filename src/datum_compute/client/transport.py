@@ -56,7 +56,7 @@ def asks_for_stream(request: HttpRequest) -> bool:
     return request.stream is not None or (
         request.method == "GET"
         and any(
-            key in ("watch", "follow") and value in ("1", "true", "True")
+            key in ("watch", "follow") and value != "0" and value.lower() != "false"
             for key, value in request.query
         )
     )

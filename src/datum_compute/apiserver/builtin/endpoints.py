@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.builtin import discovery, openapi
+from datum_compute.apiserver.builtin import discovery, openapi, openapi_v2
 from datum_compute.apiserver.codec import encode_json
 from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.client.transport import HttpRequest, HttpResponse
@@ -41,6 +41,8 @@ def respond(plane: Plane, path: str, request: HttpRequest) -> HttpResponse:
     if path == "/openapi/v3":
         index = _cached(plane, path, lambda: openapi.index(plane.registry.kinds(), plane.prefix))
         return _json(index)
+    if path == "/openapi/v2":
+        return _openapi_v2(plane, request)
     parts = path.strip("/").split("/")
     if parts[:2] == ["openapi", "v3"]:
         return _openapi(plane, parts[2:], request)
@@ -112,6 +114,20 @@ def _openapi(plane: Plane, place: list[str], request: HttpRequest) -> HttpRespon
     if request.headers.get("if-none-match") == tag:
         return HttpResponse(304, headers)
     return HttpResponse(200, headers, body)
+
+
+def _openapi_v2(plane: Plane, request: HttpRequest) -> HttpResponse:
+    accepted = request.headers.get("accept", "") or "*/*"
+    media = [clause.partition(";")[0].strip() for clause in accepted.split(",")]
+    known = (openapi_v2.PROTOBUF_ACCEPTED, "application/json", "application/*", "*/*")
+    chosen = next((each for each in media if each in known), None)
+    if chosen is None:
+        raise errors.not_acceptable(f"application/json, {openapi_v2.PROTOBUF_ACCEPTED}")
+    build, form = openapi_v2.as_json, "application/json"
+    if chosen == openapi_v2.PROTOBUF_ACCEPTED:
+        build, form = openapi_v2.as_protobuf, openapi_v2.PROTOBUF_TYPE
+    body = _cached(plane, ("/openapi/v2", form), lambda: build(plane.registry.kinds()))
+    return HttpResponse(200, {"content-type": form, "vary": "Accept"}, body)
 
 
 def _cached(plane: Plane, key: Any, build: Callable[[], Any]) -> Any:

@@ -3,7 +3,7 @@
 kubectl reads them to learn whether the server checks unknown fields itself (the
 ``fieldValidation`` parameter of a PATCH), to map a kind to its paths, and for ``explain``.
 The index links each document under a hash of its content, so that clients may
-cache it. ``/openapi/v2`` is not served: every client tried does without.
+cache it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import msgspec
 from datum_compute.api.scheme import Resource
 from datum_compute.apiserver import codec
 from datum_compute.apiserver.builtin import openapi_meta as meta
-from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
+from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind, StoredForm
 from datum_compute.apiserver.schema import Schema
 
 Document = dict[str, Any]
@@ -47,7 +47,7 @@ def encoded_document(kinds: Sequence[ServedKind], group_version: str) -> tuple[b
 
 def _facts(kinds: Sequence[ServedKind], group_version: str) -> tuple[_Facts, ...]:
     return tuple(
-        _Facts(k.resource, k.list_kind, k.has_status, k.has_scale, k.verbs, k.schema)
+        _Facts(k.resource, k.list_kind, k.has_status, k.has_scale, k.verbs, k.schema, k.stored_form)
         for k in sorted(kinds, key=lambda kind: kind.resource.plural)
         if k.resource.api_version == group_version
     )
@@ -67,6 +67,7 @@ class _Facts:
     has_scale: bool
     verbs: tuple[str, ...]
     schema: Schema
+    stored_form: StoredForm | None = None
 
     @property
     def named(self) -> tuple[Any, ...]:
@@ -110,10 +111,13 @@ def _component(resource: Resource, kind: str) -> str:
 
 def _object_component(kind: _Facts) -> Document:
     source = kind.schema.source
+    declared = source.get("properties", {})
+    if kind.stored_form is not None:
+        declared = kind.stored_form.shown(declared, "")
     properties = {
+        **declared,
         "apiVersion": meta.API_VERSION_FIELD,
         "kind": meta.KIND_FIELD,
-        **source.get("properties", {}),
         "metadata": meta.described(meta.OBJECT_META, "Name, identity and labels of the object."),
     }
     return {**source, "properties": properties, **_gvk_list(kind.resource, kind.resource.kind)}

@@ -1,43 +1,68 @@
-"""Reviews of users and their rights: SelfSubjectReview and the three access reviews.
+"""Reviews of users, tokens and rights. Nothing of them is stored.
 
-They are answered by the authorizer that every request passes. A SubjectAccessReview is about
-another user and needs a grant.
+They are answered by the authorizer that every request passes. A review of another user or of a
+token needs a right.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from datum_compute.api import fields
 from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver.kinds.access_kinds import AUTHORIZATION, REVIEWS
 from datum_compute.apiserver.request import access, protobuf, protobuf_bodies
-from datum_compute.apiserver.request.access import Attributes, Authorizer, RequestUser
+from datum_compute.apiserver.request.access import Attributes, RequestUser
 from datum_compute.apiserver.request.body import content_type, decode_object
+from datum_compute.apiserver.request.rbac import Rights
+from datum_compute.apiserver.request.routes import ResourcePath
+from datum_compute.apiserver.request.tokens import AUDIENCE
 from datum_compute.client.transport import HttpRequest, HttpResponse
 
-SELF_SUBJECT_REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-SELF_ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-SELF_RULES_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
-ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+UserOfToken = Callable[[str, str], RequestUser | None]
+"""The user of a token for an audience."""
 
 
 def respond(
-    path: str, request: HttpRequest, user: RequestUser, plane: str, authorizer: Authorizer
+    target: ResourcePath | None,
+    request: HttpRequest,
+    user: RequestUser,
+    plane: str,
+    rights: Rights,
+    user_of: UserOfToken,
 ) -> HttpResponse | None:
-    """The response to a review; None for any other path."""
-    if path not in (SELF_SUBJECT_REVIEWS, SELF_ACCESS_REVIEWS, SELF_RULES_REVIEWS, ACCESS_REVIEWS):
+    """The response to a review; None for anything else."""
+    kind = REVIEWS.get((target.group, target.version, target.plural)) if target else None
+    if kind is None or target is None or target.name:
         return None
+    is_local = kind == "LocalSubjectAccessReview"
+    if bool(target.namespace) != is_local:
+        raise errors.PathNotFound
     if request.method != "POST":
         raise errors.method_not_allowed("a review can only be created")
-    _authorize(path, user, plane, authorizer)
-    body = _body(path, request)
-    if path == SELF_SUBJECT_REVIEWS:
-        review = _user_review(user)
-    elif path == SELF_ACCESS_REVIEWS:
-        review = _access_review(body, "SelfSubjectAccessReview", user, plane, authorizer)
-    elif path == SELF_RULES_REVIEWS:
-        review = _rules_review(body, user, plane, authorizer)
+    asked = Attributes("create", plane, target.group, target.plural, "", target.namespace)
+    if not rights.allows(user, asked):
+        raise access.forbidden(user, asked)
+    spec = _spec(_body(target.plural, request))
+    review = {
+        "kind": kind,
+        "apiVersion": f"{target.group}/v1",
+        "metadata": {"namespace": target.namespace} if is_local else {},
+    }
+    if kind == "SelfSubjectReview":
+        review |= {"status": {"userInfo": user.to_wire()}}
+    elif kind == "TokenReview":
+        review |= {"spec": spec, "status": _token_status(spec, user_of)}
+    elif kind == "SelfSubjectRulesReview":
+        review |= {"spec": spec, "status": _rules_status(spec, user, plane, rights)}
     else:
-        review = _access_review(body, "SubjectAccessReview", _subject(body), plane, authorizer)
+        subject = user if kind == "SelfSubjectAccessReview" else _subject(spec)
+        about = _attributes(spec, plane)
+        if is_local and about.namespace != target.namespace:
+            detail = f"must match metadata.namespace: {target.namespace}"
+            raise _invalid("spec.resourceAttributes.namespace", about.namespace, detail)
+        review |= {"spec": spec, "status": {"allowed": rights.allows(subject, about)}}
     return HttpResponse(201, errors.JSON_HEADERS, codec.encode_json(review))
 
 
@@ -45,73 +70,47 @@ MAX_REVIEW = 16 * 1024
 """Bytes of a review. A guess: the longest have the groups of a user."""
 
 
-def _body(path: str, request: HttpRequest) -> dict[str, Any]:
+def _body(plural: str, request: HttpRequest) -> dict[str, Any]:
     if len(request.body) > MAX_REVIEW:
         raise errors.too_large(MAX_REVIEW)
     if content_type(request.headers) == protobuf.MEDIA_TYPE:
-        return protobuf_bodies.decode_review(path.rpartition("/")[2], request.body)
+        return protobuf_bodies.decode_review(plural, request.body)
     return decode_object(request.headers, request.body)
 
 
-def _user_review(user: RequestUser) -> dict[str, Any]:
-    return {
-        "kind": "SelfSubjectReview",
-        "apiVersion": "authentication.k8s.io/v1",
-        "metadata": {},
-        "status": {"userInfo": {"username": user.name, "groups": list(user.groups)}},
-    }
+def _token_status(spec: dict[str, Any], user_of: UserOfToken) -> dict[str, Any]:
+    token = spec.get("token")
+    if not isinstance(token, str) or not token:
+        raise errors.bad_request("token is required for TokenReview in authentication")
+    wanted = [str(each) for each in spec.get("audiences") or ()]
+    for audience in wanted or [AUDIENCE]:
+        if (user := user_of(token, audience)) is not None:
+            return {"authenticated": True, "user": user.to_wire(), "audiences": [audience]}
+    return {"user": {}, "error": "invalid bearer token"}
 
 
-def _rules_review(
-    body: dict[str, Any], user: RequestUser, plane: str, authorizer: Authorizer
+def _rules_status(
+    spec: dict[str, Any], user: RequestUser, plane: str, rights: Rights
 ) -> dict[str, Any]:
-    """Rights are the same in every namespace, so the namespace is required but not used."""
-    spec = _spec(body)
-    if not spec.get("namespace"):
+    namespace = spec.get("namespace")
+    if not namespace:
         raise errors.bad_request("no namespace on request")
-    rules = [
-        {"verbs": list(rule.verbs), "apiGroups": [rule.group], "resources": [rule.resource]}
-        for rule in authorizer.rules(user, plane)
-    ]
-    paths = [{"verbs": ["get"], "nonResourceURLs": list(authorizer.paths(user))}]
+    rules = [rule.to_wire() for rule in rights.rules(user, plane, str(namespace))]
     return {
-        "kind": "SelfSubjectRulesReview",
-        "apiVersion": "authorization.k8s.io/v1",
-        "metadata": {},
-        "spec": spec,
-        "status": {"resourceRules": rules, "nonResourceRules": paths, "incomplete": False},
+        "resourceRules": [each for each in rules if "resources" in each],
+        "nonResourceRules": [each for each in rules if "nonResourceURLs" in each],
+        "incomplete": False,
     }
 
 
-def _authorize(path: str, user: RequestUser, plane: str, authorizer: Authorizer) -> None:
-    group, _, resource = path.removeprefix("/apis/").split("/")
-    attributes = Attributes("create", plane, group, resource)
-    if not authorizer.allows(user, attributes):
-        raise access.forbidden(user, attributes)
-
-
-def _subject(body: dict[str, Any]) -> RequestUser:
+def _subject(spec: dict[str, Any]) -> RequestUser:
     """The user that the review is about; rights depend on name and groups alone."""
-    spec = _spec(body)
     name, groups = spec.get("user"), spec.get("groups")
     name = name if isinstance(name, str) else ""
     groups = groups if isinstance(groups, list) else []
     if not name and not groups:
-        raise errors.bad_request("at least one of user or groups must be specified")
+        raise _invalid("spec.user", "", "at least one of user or group must be specified")
     return RequestUser(name, tuple(str(group) for group in groups))
-
-
-def _access_review(
-    body: dict[str, Any], kind: str, user: RequestUser, plane: str, authorizer: Authorizer
-) -> dict[str, Any]:
-    spec = _spec(body)
-    return {
-        "kind": kind,
-        "apiVersion": "authorization.k8s.io/v1",
-        "metadata": {},
-        "spec": spec,
-        "status": {"allowed": authorizer.allows(user, _attributes(spec, plane))},
-    }
 
 
 def _spec(body: dict[str, Any]) -> dict[str, Any]:
@@ -129,6 +128,9 @@ def _attributes(spec: dict[str, Any], plane: str) -> Attributes:
     if isinstance(about, dict):
         verb, path = str(about.get("verb") or ""), str(about.get("path") or "")
         return Attributes(verb=verb, plane=plane, path=path)
-    raise errors.bad_request(
-        "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-    )
+    detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+    raise _invalid("spec.resourceAttributes", None, detail)
+
+
+def _invalid(field: str, value: Any, detail: str) -> errors.ApiError:
+    return errors.invalid("", AUTHORIZATION, "", [fields.invalid(field, value, detail)])

@@ -24,6 +24,7 @@ import httptools
 import msgspec
 
 from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver.request import impersonation
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
 from datum_compute.log import get_logger
 
@@ -255,6 +256,8 @@ class HttpServerConnection(asyncio.Protocol):
         key = name.decode("latin-1").lower()
         if key in _GIVEN_ONCE and key in self._headers:
             self._repeated = key
+        if key.startswith(impersonation.PREFIX) and key in self._headers:
+            value = self._headers[key].encode("latin-1") + impersonation.SEPARATOR.encode() + value
         self._headers[key] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:

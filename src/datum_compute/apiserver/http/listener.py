@@ -13,6 +13,7 @@ from pathlib import Path
 
 from datum_compute.apiserver.http.certificates import Certificates, ensure_certificates
 from datum_compute.apiserver.http.connection import HttpServerConnection
+from datum_compute.apiserver.http.manners import PoliteHandler
 from datum_compute.apiserver.http.open_connections import OpenConnections, connection_limit
 from datum_compute.apiserver.server import ApiServer
 from datum_compute.env import Environment
@@ -47,8 +48,9 @@ async def serve(
     """
     if max_connections is None:
         max_connections = connection_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    handler = PoliteHandler(server.handle, env)
     connections = OpenConnections(
-        lambda: HttpServerConnection(server.handle, client_timeout),
+        lambda: HttpServerConnection(handler, client_timeout),
         _tls(ensure_certificates(directory, env)),
         max_connections,
     )

@@ -1,21 +1,24 @@
 """Rules of single built-in kinds beyond their schema; custom resources have none.
 
-A rule changes the object in place and returns its field errors.
+Before the schema is applied a rule may change the object in place; afterwards, when its fields
+have their types, a rule judges it, on an update with the object before. Both return field errors.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from datum_compute.api import fields
 from datum_compute.api.fields import FieldError
+from datum_compute.apiserver.kinds import access_kinds, data_rules, definitions
 
 NAMESPACES = "namespaces"
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 SECRETS = "secrets"
 EVENTS = "events"
+CONFIG_MAPS = "configmaps"
 
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 """Finalizer that holds a definition until its objects are gone."""
@@ -25,10 +28,21 @@ NAMESPACE_CLEANUP = "kubernetes"
 BuiltinRule = Callable[[dict[str, Any]], list[FieldError]]
 
 
+ChangeRule = Callable[[dict[str, Any], dict[str, Any] | None], list[FieldError]]
+
+
 def before_write(resource: str, obj: dict[str, Any]) -> list[FieldError]:
     """Applied on create and on update, before the schema."""
     rule = _BEFORE_WRITE.get(resource)
     return rule(obj) if rule else []
+
+
+def after_schema(
+    resource: str, obj: dict[str, Any], old: dict[str, Any] | None = None
+) -> list[FieldError]:
+    """Judges what the schema accepted; ``old`` is what an update replaces."""
+    rule = _AFTER_SCHEMA.get(resource)
+    return rule(obj, old) if rule else []
 
 
 def _namespace(obj: dict[str, Any]) -> list[FieldError]:
@@ -45,16 +59,18 @@ def new_namespace(obj: dict[str, Any]) -> None:
 
 
 def _secret(obj: dict[str, Any]) -> list[FieldError]:
-    plain = obj.pop("stringData", None)
-    if isinstance(plain, dict):
-        data = dict(obj.get("data") or {})
-        for key, value in plain.items():
-            if not isinstance(value, str):
-                return [fields.type_invalid(f"stringData[{key}]", value, "must be a string")]
-            data[key] = base64.b64encode(value.encode()).decode()
-        obj["data"] = data
+    plain, data = obj.get("stringData"), obj.get("data") or {}
+    # Of another type it is left to the schema.
+    if isinstance(plain, dict) and isinstance(data, dict) and _are_texts(plain.values()):
+        del obj["stringData"]
+        encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+        obj["data"] = {**data, **encoded}
     obj.setdefault("type", "Opaque")
     return []
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _event(obj: dict[str, Any]) -> list[FieldError]:
@@ -67,4 +83,41 @@ def _event(obj: dict[str, Any]) -> list[FieldError]:
     return []
 
 
-_BEFORE_WRITE: dict[str, BuiltinRule] = {NAMESPACES: _namespace, SECRETS: _secret, EVENTS: _event}
+def _default_binding(obj: dict[str, Any]) -> list[FieldError]:
+    access_kinds.default_subjects(obj)
+    return []
+
+
+def _role(obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    return access_kinds.validate_role(obj)
+
+
+def _binding(obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    errors = access_kinds.validate_binding(obj)
+    if old is not None and obj.get("roleRef") != old.get("roleRef"):
+        errors.append(fields.invalid("roleRef", obj.get("roleRef"), "cannot change roleRef"))
+    return errors
+
+
+_ROLES = tuple(f"{each}.{access_kinds.RBAC}" for each in ("roles", "clusterroles"))
+_BINDINGS = tuple(f"{each}.{access_kinds.RBAC}" for each in ("rolebindings", "clusterrolebindings"))
+
+
+def _definition(obj: dict[str, Any]) -> list[FieldError]:
+    definitions.set_defaults(obj)
+    return []
+
+
+_BEFORE_WRITE: dict[str, BuiltinRule] = {
+    NAMESPACES: _namespace,
+    CRDS: _definition,
+    SECRETS: _secret,
+    EVENTS: _event,
+    **dict.fromkeys(_BINDINGS, _default_binding),
+}
+_AFTER_SCHEMA: dict[str, ChangeRule] = {
+    CONFIG_MAPS: data_rules.validate_config_map,
+    SECRETS: data_rules.validate_secret,
+    **dict.fromkeys(_ROLES, _role),
+    **dict.fromkeys(_BINDINGS, _binding),
+}

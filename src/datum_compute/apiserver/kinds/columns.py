@@ -47,6 +47,14 @@ AGE = TableColumn(
 )
 
 
+def _age_of(obj: JsonObject, now: datetime) -> Any:
+    return age(_at(obj, "metadata", "creationTimestamp"), now) or "<unknown>"
+
+
+BUILTIN_AGE = TableColumn("Age", "string", "", computed=_age_of)
+"""Of built-in kinds, whose ages are texts."""
+
+
 def human_duration(duration: timedelta) -> str:
     """As kubectl prints ages: coarser the longer, ``47s``, ``3m5s``, ``12m``, ``3h5m``."""
     seconds = int(duration.total_seconds())

@@ -10,6 +10,7 @@ from typing import Any, Final
 from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError, FieldPath
 from datum_compute.apiserver.kinds import jsonpath
+from datum_compute.apiserver.kinds.access_kinds import NAMES
 from datum_compute.apiserver.schema import structural
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?").fullmatch
@@ -26,6 +27,8 @@ APPROVED = "api-approved.kubernetes.io"
 BUILTIN_NAMES: Final = {
     "apiextensions.k8s.io": ("customresourcedefinitions", "CustomResourceDefinition"),
     "coordination.k8s.io": ("leases", "Lease"),
+    "events.k8s.io": ("events", "Event"),
+    **NAMES,
 }
 """Plurals and kinds by group that every plane serves without a definition. The core group has no
 dot, so that no definition can be in it."""
@@ -42,10 +45,25 @@ def validate_definition(crd: Mapping[str, Any]) -> list[FieldError]:
     errors = list(_shape_faults(spec))
     if errors:
         return errors
-    errors = [*_name_faults(crd, spec), *_version_faults(spec)]
+    errors = [*_name_faults(crd, spec), *_version_faults(spec), *_option_faults(spec)]
     for index, version in enumerate(spec["versions"]):
         errors += _served_faults(version, FieldPath.of("spec", "versions").index(index))
     return errors
+
+
+def set_defaults(crd: dict[str, Any]) -> None:
+    """Fill in the names that follow from the kind, and how versions are converted."""
+    spec = crd.get("spec")
+    if not isinstance(spec, dict):
+        return
+    spec = crd["spec"] = {**spec}
+    if spec.get("conversion") is None:
+        spec["conversion"] = {"strategy": "None"}
+    names = spec.get("names")
+    if isinstance(names, dict) and isinstance(kind := names.get("kind"), str) and kind:
+        defaults = {"singular": kind.lower(), "listKind": f"{kind}List"}
+        given = {key: value for key, value in names.items() if value}
+        spec["names"] = {**names, **defaults, **given}
 
 
 def validate_group(crd: Mapping[str, Any]) -> list[FieldError]:
@@ -79,6 +97,16 @@ def validate_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Fiel
         before, now = (reduce(_field, path, crd) for crd in (old, new))
         if before != now:
             errors.append(fields.invalid(FieldPath.of(*path), now, "field is immutable"))
+    kept = {version.get("name") for version in new["spec"]["versions"]}
+    for index, version in enumerate((old.get("status") or {}).get("storedVersions") or ()):
+        if version not in kept:
+            path_of = FieldPath.of("status", "storedVersions").index(index)
+            detail = (
+                f"missing from spec.versions; {version} was previously a storage version, and must"
+                " remain in spec.versions until a storage migration ensures no data remains"
+                f" persisted in {version} and removes {version} from status.storedVersions"
+            )
+            errors.append(fields.invalid(path_of, version, detail))
     return errors
 
 
@@ -94,13 +122,15 @@ def _shape_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
         yield _unsupported(path.child("scope"), spec.get("scope"), ("Cluster", "Namespaced"))
     names = spec.get("names")
     if isinstance(names, dict):
-        for name in ("plural", "kind"):
+        # Without a kind those that follow from it are missing as well.
+        derived = () if names.get("kind") else ("listKind", "singular")
+        for name in ("plural", "kind", *derived):
             yield from _text_faults(names, name, path.child("names"))
     else:
         yield fields.required(path.child("names"))
     versions = spec.get("versions")
     if not isinstance(versions, list) or not versions:
-        yield fields.required(path.child("versions"))
+        yield from _no_storage(versions or [])
         return
     for index, version in enumerate(versions):
         here = path.child("versions").index(index)
@@ -165,12 +195,38 @@ def _version_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
         if not _LABEL(name):
             yield fields.invalid(path.index(index).child("name"), name, _LABEL_RULE)
         if name in seen:
-            yield fields.invalid(path.index(index).child("name"), name, "must be unique")
+            yield fields.invalid(path, name, "must contain unique version names")
         seen.add(name)
     stored = sum(version["storage"] for version in spec["versions"])
-    if stored != 1:
-        names = [version["name"] for version in spec["versions"]]
-        yield fields.invalid(path, names, "must have exactly one version marked as storage version")
+    names = [version["name"] for version in spec["versions"]]
+    if not stored:
+        yield from _no_storage(names)
+    elif stored > 1:
+        yield fields.invalid(path, names, _ONE_STORAGE)
+
+
+_ONE_STORAGE = "must have exactly one version marked as storage version"
+
+
+def _no_storage(versions: Any) -> Iterator[FieldError]:
+    yield fields.invalid("spec.versions", versions, _ONE_STORAGE)
+    detail = "must have at least one stored version"
+    yield fields.invalid("status.storedVersions", [], detail)
+
+
+def _option_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Options that are not served: what is accepted is done."""
+    conversion = spec.get("conversion") or {}
+    if (strategy := conversion.get("strategy")) not in (None, "None"):
+        yield fields.not_supported("spec.conversion.strategy", strategy, ["None"])
+    if spec.get("preserveUnknownFields"):
+        detail = "must be false in order to use defaults in the schema"
+        yield fields.invalid("spec.preserveUnknownFields", True, detail)
+    for index, version in enumerate(spec["versions"]):
+        if version.get("deprecationWarning") and not version.get("deprecated"):
+            path = FieldPath.of("spec", "versions").index(index).child("deprecationWarning")
+            detail = "can only be set for deprecated versions"
+            yield fields.invalid(path, version["deprecationWarning"], detail)
 
 
 def _served_faults(version: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:

@@ -26,6 +26,26 @@ class ScalePaths:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class StoredForm:
+    """How the objects of a kind are stored, where that is as those of another kind: the two
+    differ in the names of fields of the object itself."""
+
+    resource: Resource
+    names: Mapping[str, str]
+    """From the name of a field as it is shown to its name as it is stored."""
+
+    def stored(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        stored = {self.names.get(key, key): value for key, value in obj.items()}
+        return {**stored, "apiVersion": self.resource.api_version}
+
+    def shown(self, obj: Mapping[str, Any], api_version: str) -> dict[str, Any]:
+        if obj.get("apiVersion") == api_version:
+            return dict(obj)
+        back = {stored: shown for shown, stored in self.names.items()}
+        return {**{back.get(key, key): obj[key] for key in obj}, "apiVersion": api_version}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class ServedKind:
     """A kind in one version. Compared by identity: two planes may serve it differently."""
 
@@ -43,10 +63,39 @@ class ServedKind:
     selectable_fields: tuple[str, ...]
     """As field selectors name them (``spec.color``), beside metadata.name and namespace."""
     scale: ScalePaths | None = None
+    deprecation: str = ""
+    """The warning that comes with every response about it; empty for none."""
+    needs_revision: bool = False
+    """Whether an update of a built-in kind must name the revision it replaces."""
+    created_by_update: bool = False
+    """Whether a PUT of an object that does not exist creates it."""
+    stored_form: StoredForm | None = None
+    """None where objects are stored as they are shown. The schema is that of the stored form."""
 
     @property
     def has_scale(self) -> bool:
         return self.scale is not None
+
+    @property
+    def updated_blindly(self) -> bool:
+        """Whether an update may leave out the revision that it replaces."""
+        return self.builtin and not self.needs_revision
+
+    @property
+    def stored_as(self) -> str:
+        """The group resource whose table has the objects."""
+        stored = self.stored_form.resource if self.stored_form is not None else self.resource
+        return stored.group_resource
+
+    def to_stored(self, obj: dict[str, Any]) -> dict[str, Any]:
+        return self.stored_form.stored(obj) if self.stored_form is not None else obj
+
+    def to_shown(self, obj: dict[str, Any]) -> dict[str, Any]:
+        """The object in the version of this kind."""
+        if self.stored_form is not None:
+            return self.stored_form.shown(obj, self.resource.api_version)
+        obj["apiVersion"] = self.resource.api_version
+        return obj
 
 
 SUBRESOURCE_VERBS = ("get", "patch", "update")
@@ -86,7 +135,14 @@ def _from_version(
             field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
         ),
         scale=_scale_paths(subresources.get("scale")),
+        deprecation=_deprecation(spec["group"], kind, version),
     )
+
+
+def _deprecation(group: str, kind: str, version: Mapping[str, Any]) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated"
 
 
 def _scale_paths(declared: Mapping[str, Any] | None) -> ScalePaths | None:

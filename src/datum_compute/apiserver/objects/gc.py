@@ -13,6 +13,8 @@ cluster-scoped. Anything else counts as absent, as upstream.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -200,14 +202,21 @@ class GarbageCollector:
         kind = plane.registry.any_version(builtin_rules.NAMESPACES)
         if stored is None or kind is None or not stored.deleting:
             return
-        left = False
-        for table in plane.store.all_tables():
-            if table.has_objects(name):
-                left = True
-                self._empty(plane, table, name, ("namespace", name))
-        if left:
-            return
+        left = [table for table in plane.store.all_tables() if table.has_objects(name)]
+        for table in left:
+            self._empty(plane, table, name, ("namespace", name))
         old = plane.writer.read(kind, stored)
+        rows = {table.resource: list(table.in_order(name)) for table in left}
+        rows = {resource: found for resource, found in rows.items() if found}
+        if rows:
+            # Said once all that is left waits for finalizers, not after each slice of many.
+            if all(row.deleting for found in rows.values() for row in found):
+                status = dict(old.get("status") or {})
+                held = status.get("conditions") or []
+                status["conditions"] = deletion_conditions(held, rows, plane.writer.timestamp())
+                new = {**old, "metadata": dict(old["metadata"]), "status": status}
+                plane.writer.store_change(kind, stored, old, new)
+            return
         spec = dict(old.get("spec") or {})
         spec["finalizers"] = [
             one for one in spec.get("finalizers") or () if one != builtin_rules.NAMESPACE_CLEANUP
@@ -246,6 +255,56 @@ class GarbageCollector:
             plane.writer.delete(kind, row, DeleteOptions("Background", uid=row.uid))
         if len(remaining) > SLICE:
             self._add(again[0], plane.store, (again[1],))
+
+
+_FINE = (
+    ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources are discovered"),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All group versions are parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content is deleted, and may wait for finalizers",
+    ),
+)
+
+
+def deletion_conditions(
+    held: Sequence[Mapping[str, Any]], rows: Mapping[str, Sequence[StoredObject]], now: str
+) -> list[dict[str, Any]]:
+    """The conditions of a namespace whose remaining content waits for finalizers."""
+    finalizers = Counter(one for found in rows.values() for row in found for one in row.finalizers)
+    content = ", ".join(f"{name} has {len(rows[name])} resource instances" for name in sorted(rows))
+    waiting = ", ".join(f"{one} in {count} resource instances" for one, count in finalizers.items())
+    states = [(kind, "False", reason, message) for kind, reason, message in _FINE]
+    states += [
+        (
+            "NamespaceContentRemaining",
+            "True",
+            "SomeResourcesRemain",
+            f"Some resources are remaining: {content}",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            "True",
+            "SomeFinalizersRemain",
+            f"Some content in the namespace has finalizers remaining: {waiting}",
+        ),
+    ]
+    before = {(each["type"], each["status"]): each["lastTransitionTime"] for each in held}
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "lastTransitionTime": before.get((kind, status), now),
+            "reason": reason,
+            "message": message,
+        }
+        for kind, status, reason, message in states
+    ]
 
 
 def _group_of(definition: str) -> str:

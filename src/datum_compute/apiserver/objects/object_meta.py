@@ -16,8 +16,10 @@ import msgspec
 from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import MAX_ERRORS, MAX_TEXT, FieldError
 from datum_compute.apiserver import errors
+from datum_compute.apiserver.kinds.access_kinds import RBAC
 from datum_compute.apiserver.kinds.builtin_rules import NAMESPACE_CLEANUP
 from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.schema.formats import is_date_time
 from datum_compute.apiserver.schema.outcome import MAX_UNKNOWN
 from datum_compute.env import Environment
 
@@ -122,6 +124,9 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
     except msgspec.ValidationError as error:
         message = f"the object's metadata cannot be read: {error}"
         raise errors.bad_request(message.replace("`$", "`metadata").replace("`", '"')) from error
+    for key in ("creationTimestamp", "deletionTimestamp"):
+        if (given := metadata.get(key)) and not is_date_time(given):
+            raise errors.bad_request(f'metadata.{key} is no time: "{given[:MAX_TEXT]}"')
     unknown = [f"metadata.{key[:MAX_TEXT]}" for key in metadata if key not in _KNOWN]
     del unknown[MAX_UNKNOWN:]
     if unknown or not all(metadata.values()):
@@ -131,6 +136,20 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
     metadata.pop("managedFields", None)
     metadata.pop("selfLink", None)
     return unknown
+
+
+def drop_nulls(obj: dict[str, Any]) -> None:
+    """Drop fields without a value. In a built-in kind they mean nothing, as in Go's types; in a
+    definition's schema they may."""
+    for key in [key for key, value in obj.items() if value is None]:
+        del obj[key]
+    for key, value in obj.items():
+        if isinstance(value, dict) and key != "openAPIV3Schema":
+            drop_nulls(value)
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, dict):
+                    drop_nulls(each)
 
 
 def set_namespace(kind: ServedKind, obj: dict[str, Any], namespace: str) -> None:
@@ -218,6 +237,11 @@ def _finalizer_faults(kind: ServedKind, finalizers: list[str]) -> list[FieldErro
 
 
 def _name_faults(kind: ServedKind, name: str) -> list[FieldError]:
+    if kind.resource.group == RBAC:  # any segment of a path, such as system:reader
+        if name in (".", "..") or "/" in name or "%" in name:
+            detail = "may not be '.' or '..', nor contain '/' or '%'"
+            return [fields.invalid("metadata.name", name, detail)]
+        return []
     if kind.resource.plural == "namespaces" and not kind.resource.group:
         if _is_label(name) and len(name) <= 63:
             return []

@@ -150,6 +150,7 @@ class PlaneRegistry:
         kind = plane.registry.builtin(builtin_rules.CRDS)
         # Copied through JSON: the definition is the caller's, what is stored may be changed.
         wanted = decode_json(encode_json(definition))
+        builtin_rules.before_write(builtin_rules.CRDS, wanted)
         before = plane.store.table(builtin_rules.CRDS).get("", wanted["metadata"]["name"])
         if before is None:
             wanted.pop("status", None)

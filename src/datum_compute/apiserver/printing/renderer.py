@@ -53,6 +53,8 @@ class Renderer:
     def body(self, raw: bytes, code: int = 200) -> HttpResponse:
         """A response of one object, given as plain JSON."""
         form = self._call.form
+        if self._call.kind.stored_form is not None:
+            raw = encode_json(self._call.kind.to_shown(decode_json(raw)))
         if form.transform == "Table":
             obj = decode_json(raw)
             version = obj["metadata"].get("resourceVersion", "")

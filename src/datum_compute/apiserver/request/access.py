@@ -1,13 +1,14 @@
-"""Authentication by bearer token, and the seam for authorization.
+"""Users, authentication by bearer token, and the seam for authorization.
 
-A token is stored as its hash only. The server asks an :class:`Authorizer` once per request.
+A token of a user is stored as its hash only; :mod:`.tokens` has those of service accounts. The
+server asks an :class:`Authorizer` once per request.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -16,6 +17,7 @@ from datum_compute.apiserver.storage.protocol import StoredUser
 
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
 CONTROLLERS = "system:controllers"
 """The platform's own processes. The group gives no rights, only higher limits."""
 
@@ -23,9 +25,37 @@ CONTROLLERS = "system:controllers"
 class RequestUser(msgspec.Struct, frozen=True):
     name: str
     groups: tuple[str, ...]
+    uid: str = ""
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def to_wire(self) -> dict[str, Any]:
+        """As reviews show it."""
+        wire: dict[str, Any] = {"username": self.name, "groups": list(self.groups)}
+        if self.uid:
+            wire["uid"] = self.uid
+        if self.extra:
+            wire["extra"] = {key: list(values) for key, values in self.extra}
+        return wire
 
 
-ANONYMOUS = RequestUser("system:anonymous", ("system:unauthenticated",))
+ANONYMOUS = RequestUser("system:anonymous", (UNAUTHENTICATED,))
+
+_ACCOUNT = "system:serviceaccount:"
+
+
+def service_account_name(namespace: str, name: str) -> str:
+    return f"{_ACCOUNT}{namespace}:{name}"
+
+
+def service_account_groups(namespace: str) -> tuple[str, ...]:
+    return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
+
+
+def split_service_account(user: str) -> tuple[str, str] | None:
+    """Namespace and name of a service account; None for the name of another user."""
+    namespace, _, name = user.removeprefix(_ACCOUNT).partition(":")
+    is_account = user.startswith(_ACCOUNT) and namespace and name and ":" not in name
+    return (namespace, name) if is_account else None
 
 
 class Attributes(msgspec.Struct, frozen=True, gc=False):
@@ -65,35 +95,30 @@ class Authorizer(Protocol):
         ...
 
 
-_IMPERSONATION = "impersonate-"
-"""Headers that begin with it are refused: if they were ignored, the request would run with the
-caller's own rights."""
-
-
 def token_hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
 
 
-def authenticate(headers: Mapping[str, str], users: Mapping[bytes, StoredUser]) -> RequestUser:
-    """The user whose token the request bears. Raises 401 for an unknown token, and 403 for a
-    request in the name of another user."""
-    user = _bearer(headers, users)
-    for name, value in headers.items():
-        if name.startswith(_IMPERSONATION):
-            raise errors.no_impersonation(user.name, value)
-    return user
+TokenUser = Callable[[str], RequestUser | None]
+"""The user of a token."""
 
 
-def _bearer(headers: Mapping[str, str], users: Mapping[bytes, StoredUser]) -> RequestUser:
+def authenticate(headers: Mapping[str, str], user_of: TokenUser) -> RequestUser:
+    """The user whose token the request bears. Raises 401 for an unknown token."""
     header = headers.get("authorization")
     if header is None:
         return ANONYMOUS
     scheme, _, token = header.partition(" ")
-    # Looked up by hash, so the time it takes reveals nothing about a stored token.
-    row = users.get(token_hash(token.strip())) if scheme.lower() == "bearer" else None
-    if row is None:
+    user = user_of(token.strip()) if scheme.lower() == "bearer" else None
+    if user is None:
         raise errors.unauthorized()
-    return RequestUser(row.name, (*row.groups, AUTHENTICATED))
+    return user
+
+
+def stored_user(token: str, users: Mapping[bytes, StoredUser]) -> RequestUser | None:
+    # Looked up by hash, so the time it takes reveals nothing about a stored token.
+    row = users.get(token_hash(token))
+    return RequestUser(row.name, (*row.groups, AUTHENTICATED)) if row is not None else None
 
 
 def forbidden(user: RequestUser, attributes: Attributes) -> errors.ApiError:

@@ -122,9 +122,9 @@ class AdmissionReviews:
 def _user_info(user: RequestUser, plane: str) -> dict[str, Any]:
     """The user, with the project of the request, as Milo's control plane adds it."""
     return {
-        "username": user.name,
-        "groups": list(user.groups),
+        **user.to_wire(),
         "extra": {
+            **{key: list(values) for key, values in user.extra},
             "iam.miloapis.com/parent-api-group": ["resourcemanager.miloapis.com"],
             "iam.miloapis.com/parent-type": ["Project"],
             "iam.miloapis.com/parent-name": [planes.cluster_name(plane)],

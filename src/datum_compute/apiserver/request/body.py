@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -45,6 +46,40 @@ def decode_object(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise errors.bad_request("the request body must be a JSON object")
     return value
+
+
+MAX_DUPLICATES = 100
+
+
+def duplicate_fields(headers: Mapping[str, str], body: bytes, value: Any) -> tuple[str, ...]:
+    """Paths of fields that a JSON body gives more than once, of which ``value`` has the last."""
+    kind = content_type(headers)
+    if kind != JSON_TYPE and not kind.endswith("+json"):
+        return ()
+    # Each field has one colon, and those in texts stay: where no field was lost, no colon was.
+    if body.count(b":") == encode_json(value).count(b":"):
+        return ()
+    found: list[str] = []
+    _find_duplicates(json.loads(body, object_pairs_hook=_Pairs), "", found)
+    return tuple(found)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """The fields of an object as they were given."""
+
+
+def _find_duplicates(value: Any, path: str, found: list[str]) -> None:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for key, inner in value:
+            here = f"{path}.{key}" if path else key
+            if key in seen and here not in found and len(found) < MAX_DUPLICATES:
+                found.append(here)
+            seen.add(key)
+            _find_duplicates(inner, here, found)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _find_duplicates(inner, f"{path}[{index}]", found)
 
 
 def yaml_value(body: bytes) -> Any:

@@ -116,6 +116,15 @@ _NO_RIGHTS: frozenset[_Right] = frozenset()
 _NO_PLANES: dict[str, frozenset[_Right]] = {}
 
 
+def is_open_to_members(user: RequestUser, attributes: Attributes) -> bool:
+    """Whether every user with some right on a plane may do this there: read health, version and
+    discovery, and review its own rights."""
+    if attributes.path:
+        return attributes.verb == "get" and _may_read(user, attributes)
+    right = (attributes.verb, attributes.group, attributes.resource, attributes.subresource)
+    return right in _SELF_REVIEWS and AUTHENTICATED in user.groups
+
+
 def _may_read(user: RequestUser, attributes: Attributes) -> bool:
     path = attributes.path
     if AUTHENTICATED not in user.groups:

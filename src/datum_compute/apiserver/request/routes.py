@@ -21,7 +21,9 @@ class ResourcePath(msgspec.Struct, frozen=True, gc=False):
 
 def parse_resource_path(path: str) -> ResourcePath | None:
     """The resource a path within a plane addresses, or None when it addresses none."""
-    parts = path.split("/")
+    parts = path.removesuffix("/").split("/")
+    if len(parts) == 1:
+        return None
     if parts[1] == "api" and len(parts) > 3:
         return _target("", parts[2], parts[3:])
     if parts[1] == "apis" and len(parts) > 4:

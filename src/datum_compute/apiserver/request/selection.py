@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from datum_compute.api.selectors import FieldSelector, LabelSelector, SelectorError
@@ -25,6 +25,8 @@ class Selection:
 
     def __init__(self, call: RequestContext, value: Callable[[StoredObject], bytes]) -> None:
         self._namespace = call.namespace
+        form = call.kind.stored_form
+        self._names = form.names if form is not None else {}
         self._value = value
         self._labels = _labels(call.query.get("labelSelector", ""))
         self._fields = _fields(call)
@@ -60,14 +62,22 @@ class Selection:
             return False
         if self._labels is not None and not self._labels.matches(stored.labels):
             return False
-        return self._fields is None or self._fields.matches(_Fields(stored, self._value))
+        return self._fields is None or self._fields.matches(
+            _Fields(stored, self._value, self._names)
+        )
 
 
 class _Fields:
     """Reads fields of an object, decoding it only for those beyond name and namespace."""
 
-    def __init__(self, stored: StoredObject, value: Callable[[StoredObject], bytes]) -> None:
+    def __init__(
+        self,
+        stored: StoredObject,
+        value: Callable[[StoredObject], bytes],
+        names: Mapping[str, str],
+    ) -> None:
         self._stored = stored
+        self._names = names
         self._value = value
         self._decoded: Any = None
 
@@ -79,7 +89,8 @@ class _Fields:
         if self._decoded is None:
             self._decoded = decode_json(self._value(self._stored))
         value = self._decoded
-        for part in path.split("."):
+        first, *rest = path.split(".")
+        for part in (self._names.get(first, first), *rest):
             value = value.get(part) if isinstance(value, dict) else None
         if value is None:
             return ""

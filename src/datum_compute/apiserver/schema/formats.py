@@ -35,7 +35,7 @@ def _is_date(text: str) -> bool:
     return _DATE(text) is not None and _is_in_calendar(text)
 
 
-def _is_date_time(text: str) -> bool:
+def is_date_time(text: str) -> bool:
     return _DATE_TIME(text) is not None and ("00" < text[8:10] < "29" or _is_in_calendar(text))
 
 
@@ -82,8 +82,8 @@ STRING_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "byte": _is_base64,
     "cidr": _is_cidr,
     "date": _is_date,
-    "date-time": _is_date_time,
-    "datetime": _is_date_time,
+    "date-time": is_date_time,
+    "datetime": is_date_time,
     "duration": lambda text: bool(_DURATION(text)),
     "email": lambda text: bool(_EMAIL(text)),
     "hostname": lambda text: len(text) < 255 and bool(_HOSTNAME(text)),

@@ -33,6 +33,7 @@ class _Preconditions(msgspec.Struct, rename="camel", frozen=True):
 
 
 class _WireOptions(msgspec.Struct, rename="camel", frozen=True):
+    grace_period_seconds: int | None = None
     propagation_policy: str | None = None
     orphan_dependents: bool | None = None
     preconditions: _Preconditions | None = None

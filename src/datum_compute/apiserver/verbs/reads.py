@@ -38,6 +38,9 @@ _decode_token = msgspec.json.Decoder(_Token).decode
 
 
 def get(call: RequestContext, renderer: Renderer) -> HttpResponse:
+    revision, current = call.number("resourceVersion"), call.plane.store.revision
+    if revision is not None and revision > current:
+        raise status.revision_too_large(revision, current)
     stored = call.existing()
     return renderer.one(stored, call.plane.store.value(stored))
 

@@ -24,6 +24,7 @@ import msgspec
 from datum_compute.api import fields
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.codec import decode_json, encode_json
+from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.printing.renderer import Renderer
@@ -283,7 +284,7 @@ def event_object(
 def _line_encoder(call: RequestContext, renderer: Renderer, store: Store) -> LineEncoder:
     kind, form = call.kind, call.form
     if form.transform == "Table":
-        return _TableLines(renderer, store)
+        return _TableLines(kind, renderer, store)
     shared_key = (kind, form.transform)
 
     def line(event: str, stored: StoredObject, shared: dict[Any, bytes]) -> bytes:
@@ -302,7 +303,8 @@ def _line_encoder(call: RequestContext, renderer: Renderer, store: Store) -> Lin
 class _TableLines:
     """Lines for one watcher whose first event carries the columns."""
 
-    def __init__(self, renderer: Renderer, store: Store) -> None:
+    def __init__(self, kind: ServedKind, renderer: Renderer, store: Store) -> None:
+        self._kind = kind
         self._renderer = renderer
         self._store = store
         self._headed = True
@@ -311,7 +313,7 @@ class _TableLines:
         key = (self._renderer.table_key, event, self._headed)
         found = shared.get(key)
         if found is None:
-            obj = decode_json(self._store.value(stored))
+            obj = self._kind.to_shown(decode_json(self._store.value(stored)))
             table = self._renderer.table([obj], str(stored.revision), headed=self._headed)
             found = shared[key] = encode_json({"type": event, "object": table}) + b"\n"
         self._headed = False

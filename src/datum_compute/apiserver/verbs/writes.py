@@ -22,7 +22,11 @@ from datum_compute.apiserver.objects.lifecycle import (
     is_validated,
 )
 from datum_compute.apiserver.printing.renderer import Renderer
-from datum_compute.apiserver.request.body import content_type, decode_object
+from datum_compute.apiserver.request.body import (
+    content_type,
+    decode_object,
+    duplicate_fields,
+)
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.storage.protocol import StoredObject
 from datum_compute.client.transport import HttpResponse
@@ -43,6 +47,8 @@ class Draft(msgspec.Struct, gc=False):
     """What is replaced; None for a create."""
     old: dict[str, Any] | None = None
     """The content of ``before``, where ``obj`` shares parts with it."""
+    duplicates: tuple[str, ...] = ()
+    """Fields that the body gives more than once."""
 
 
 def create(call: RequestContext, renderer: Renderer) -> HttpResponse:
@@ -70,6 +76,8 @@ def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> Write
     """Validate the draft and store it; for a dry run, of the request or by ``dry_run``, only
     return what would be stored."""
     writer, strict = call.plane.writer, draft.validation == "Strict"
+    if call.check_grant is not None:
+        call.check_grant(call, draft.obj)
     dry_run = dry_run or draft.dry_run
     try:
         if draft.before is None:
@@ -84,7 +92,7 @@ def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> Write
             old=draft.old,
         )
     except UnknownFieldsError as fault:
-        raise _strict(fault) from fault
+        raise _strict(fault, is_patch=call.request.method == "PATCH") from fault
 
 
 def draft_create(call: RequestContext) -> Draft:
@@ -93,11 +101,23 @@ def draft_create(call: RequestContext) -> Draft:
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
     obj = decode_object(call.request.headers, call.request.body)
+    duplicates = find_duplicates(call, validation, obj)
     object_meta.check_type(kind, obj)
     object_meta.check_kind(kind, obj)
     check_creatable(call, obj)
     object_meta.set_namespace(kind, obj, call.target.namespace)
-    return Draft(obj, validation, dry_run)
+    return Draft(kind.to_stored(obj), validation, dry_run, duplicates=duplicates)
+
+
+def find_duplicates(call: RequestContext, validation: str, body: Any) -> tuple[str, ...]:
+    """Fields that the body gives more than once. Raises 400 where that is not to be accepted."""
+    if validation == "Ignore":
+        return ()
+    found = duplicate_fields(call.request.headers, call.request.body, body)
+    if found and validation == "Strict":
+        listed = ", ".join(f'duplicate field "{path}"' for path in found)
+        raise errors.bad_request(f"strict decoding error: {listed}")
+    return found
 
 
 def check_creatable(call: RequestContext, obj: dict[str, Any]) -> None:
@@ -131,18 +151,23 @@ def draft_update(call: RequestContext) -> Draft:
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
     new = decode_object(call.request.headers, call.request.body)
+    duplicates = find_duplicates(call, validation, new)
     object_meta.check_type(call.kind, new)
     _check_key(call, new)
+    if call.kind.created_by_update and call.current() is None:
+        check_creatable(call, new)
+        return Draft(call.kind.to_stored(new), validation, dry_run, duplicates=duplicates)
     before = call.existing()
     metadata = new["metadata"]
     resource = call.kind.resource
-    if not call.kind.builtin and not metadata.get("resourceVersion"):
+    if not call.kind.updated_blindly and not metadata.get("resourceVersion"):
         error = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
         # The plural in place of the kind, as the real server has it.
         raise errors.invalid(resource.plural, resource.group, before.name, [error])
     if not call.target.subresource:
         object_meta.check_kind(call.kind, new)
-    return Draft(new, validation, dry_run, before)
+    new = call.kind.to_stored(new)
+    return Draft(new, validation, dry_run, before, duplicates=duplicates)
 
 
 def draft_patch(call: RequestContext) -> Draft:
@@ -155,14 +180,20 @@ def draft_patch(call: RequestContext) -> Draft:
         raise errors.invalid(options, "meta.k8s.io", "", [error])
     before = call.existing()
     old = call.plane.writer.read(call.kind, before)
-    new = apply_patch(call, form, old)
-    object_meta.check_type(call.kind, new)
+    new = apply_patch(call, form, call.kind.to_shown(old))
+    try:
+        object_meta.check_type(call.kind, new)
+    except errors.ApiError as error:
+        if call.kind.builtin:
+            raise _faulty_patch(error.message) from error
+        raise
     _check_key(call, new)
     if not call.target.subresource:
         object_meta.check_kind(call.kind, new)
     # A merge patch copies what it changes and shares the rest with the old state; validating
     # that again by the same rules does not change it.
     shares = form == codec.MERGE_PATCH and is_validated(call.kind, before)
+    new = call.kind.to_stored(new)
     return Draft(new, validation, dry_run, before, old if shares else None)
 
 
@@ -214,9 +245,15 @@ def _metadata_of(obj: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def _strict(fault: UnknownFieldsError) -> errors.ApiError:
+def _strict(fault: UnknownFieldsError, *, is_patch: bool) -> errors.ApiError:
     listed = ", ".join(f'unknown field "{path}"' for path in fault.unknown)
-    return errors.bad_request(f"strict decoding error: {listed}")
+    message = f"strict decoding error: {listed}"
+    return _faulty_patch(message) if is_patch else errors.bad_request(message)
+
+
+def _faulty_patch(why: str) -> errors.ApiError:
+    """The patch is at fault, not the object."""
+    return errors.invalid("", "", "", [fields.invalid("patch", "<patch>", why)])
 
 
 def build_response(
@@ -225,16 +262,20 @@ def build_response(
     """What was written, with ``warnings`` and one for each unknown field."""
     response = renderer.body(written.raw, 201 if draft.before is None else 200)
     unknown = written.unknown if draft.validation != "Ignore" else ()
-    if not unknown and not warnings:
+    if not unknown and not warnings and not draft.duplicates:
         return response
-    return with_warnings(response, [*warnings, *(f'unknown field "{path}"' for path in unknown)])
+    found = [f'duplicate field "{path}"' for path in draft.duplicates]
+    return with_warnings(
+        response, [*warnings, *found, *(f'unknown field "{path}"' for path in unknown)]
+    )
 
 
 def with_warnings(response: HttpResponse, texts: Sequence[str]) -> HttpResponse:
     if not texts:
         return response
-    header = ", ".join(map(_warning, texts[:MAX_WARNINGS]))
-    return HttpResponse(response.status, {**response.headers, "warning": header}, response.body)
+    given = response.headers.get("warning")
+    header = ", ".join([*([given] if given else []), *map(_warning, texts[:MAX_WARNINGS])])
+    return msgspec.structs.replace(response, headers={**response.headers, "warning": header})
 
 
 def _warning(text: str) -> str:

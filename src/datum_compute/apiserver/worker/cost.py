@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datum_compute.apiserver.codec import JSON_TYPE
-from datum_compute.apiserver.kinds import builtin_rules
+from datum_compute.apiserver.kinds import access_kinds, builtin_rules
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
 from datum_compute.apiserver.request.body import content_type
 from datum_compute.apiserver.request.context import RequestContext
@@ -28,11 +28,14 @@ def is_heavy(verb: str, call: RequestContext) -> bool:
 
 
 def _is_known(call: RequestContext) -> bool:
-    """Whether the worker process serves the kind: a server may have more that are built in."""
+    """Whether the worker process serves the kind: a server may have more that are built in, and
+    it does not know what a user may grant."""
     return not call.kind.builtin or call.kind.resource in _BUILTINS
 
 
-_BUILTINS = frozenset(kind.resource for kind in builtin_kinds())
+_BUILTINS = frozenset(
+    kind.resource for kind in builtin_kinds() if kind.resource.group != access_kinds.RBAC
+)
 
 
 def _takes_long(verb: str, call: RequestContext) -> bool:

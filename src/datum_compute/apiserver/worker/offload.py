@@ -48,7 +48,7 @@ class Offload:
         body, write = outcome.body, outcome.write
         if write is None:
             return HttpResponse(outcome.status, outcome.headers, body)
-        store, resource = call.plane.store, call.kind.resource.group_resource
+        store, resource = call.plane.store, call.kind.stored_as
         obj = EncodedObject(write.raw, mark.encode())
         before = rows.get((resource, call.target.namespace, call.target.name))
         if write.is_removal:
@@ -68,7 +68,7 @@ class Offload:
         trial = outcome.trial
         if trial is None:
             return HttpResponse(outcome.status, outcome.headers, outcome.body)
-        key = call.kind.resource.group_resource, call.target.namespace, call.target.name
+        key = call.kind.stored_as, call.target.namespace, call.target.name
         before = rows.get(key)
         draft = Draft({}, trial.validation, trial.is_dry_run, before)
         stored = before if trial.is_unchanged else None
@@ -102,7 +102,7 @@ def _always() -> bool:
 def _keys(call: RequestContext) -> tuple[ObjectKey, ...]:
     """What a request about one object depends on, as far as that is known before it runs."""
     kind, target = call.kind, call.target
-    resource = kind.resource.group_resource
+    resource = kind.stored_as
     keys = [(resource, target.namespace, target.name)] if target.name else []
     if kind.resource.namespaced:
         keys.append((builtin_rules.NAMESPACES, "", target.namespace))
@@ -122,7 +122,7 @@ def _current(call: RequestContext, keys: tuple[ObjectKey, ...]) -> Rows:
 
 
 def _wire_row(call: RequestContext, key: ObjectKey, row: StoredObject) -> SentRow:
-    resource = call.kind.resource.group_resource
+    resource = call.kind.stored_as
     is_own = key == (resource, call.target.namespace, call.target.name)
     raw = call.plane.store.value(row)
     if resource == key[0] == builtin_rules.CRDS and not is_own:

@@ -190,6 +190,7 @@ class LocalPlatform:
                 commands=self.providers.as_commands(),
                 worker=self._worker,
                 admissions=self.admissions(),
+                token_key=access.token_hash(f"service accounts {admin_token}"),
             )
             self._tokens = {ADMIN: admin_token}
             self._server.add_user(ADMIN, (access.MASTERS,), admin_token)

@@ -42,7 +42,11 @@ def test_groups_are_listed_built_in_ones_first() -> None:
     assert document["kind"] == "APIGroupList"
     assert [group["name"] for group in document["groups"]] == [
         "apiextensions.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
         "coordination.k8s.io",
+        "events.k8s.io",
+        "rbac.authorization.k8s.io",
         "an.example",
         "zoo.example",
     ]

@@ -59,7 +59,11 @@ def test_the_index_links_every_group_version_below_the_plane() -> None:
     assert sorted(paths) == [
         "api/v1",
         "apis/apiextensions.k8s.io/v1",
+        "apis/authentication.k8s.io/v1",
+        "apis/authorization.k8s.io/v1",
         "apis/coordination.k8s.io/v1",
+        "apis/events.k8s.io/v1",
+        "apis/rbac.authorization.k8s.io/v1",
         "apis/shop.example.com/v1",
     ]
     for place, entry in paths.items():

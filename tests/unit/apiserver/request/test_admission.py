@@ -377,7 +377,7 @@ async def test_a_user_may_review_the_rights_of_others() -> None:
 
         assert await review(user="ana", groups=["system:masters"])
         assert not await review(user="ana", groups=["developers"])
-        with pytest.raises(errors.Invalid, match="at least one of user or groups"):
+        with pytest.raises(errors.Invalid, match="at least one of user or group"):
             await review()
 
 

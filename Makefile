@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-long test-cluster test-karmada test-containers test-campaign check bench generate record-rights plugin image artifact clean
+.PHONY: help up down test test-long test-cluster test-karmada test-containers test-clients test-campaign check bench generate record-rights plugin image artifact clean
 
 help: ## Show what each target does
 	@echo "Usage: make TARGET"
@@ -48,7 +48,7 @@ down: $(VENV)/.product ## Stop the local platform; its state stays
 	@$(CLI) local down
 
 test: $(VENV)/.development ## Run the tests (a few minutes)
-	$(PYTEST) -n auto -m "not long and not cluster and not containers" --ignore=tests/cluster --ignore=tests/containers $(ARGS)
+	$(PYTEST) -n auto -m "not long and not cluster and not containers and not clients" --ignore=tests/cluster --ignore=tests/containers --ignore=tests/clients $(ARGS)
 
 test-long: $(VENV)/.development ## Run the simulations and whole-process tests that take longer
 	$(PYTEST) -n auto -m long --ignore=tests/cluster --ignore=tests/containers --timeout=900 $(ARGS)
@@ -61,6 +61,9 @@ test-karmada: $(VENV)/.development ## Run a federation on a real Karmada with tw
 
 test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=podman (default) or docker
 	$(PYTEST) -m "containers and not campaign" --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)
+
+test-clients: $(VENV)/.development ## Run controllers in Go on the embedded server, built by Go
+	$(PYTEST) -m "clients and not campaign" --timeout=1800 tests/clients $(ARGS)
 
 test-campaign: $(VENV)/.development ## Run all tests with containers on podman, then on docker, with kills; half an hour each
 	for engine in podman docker; do \

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench import budgets
 from bench.budgets import Budget
+from bench.plot import draw, rows_of
 from bench.report import Result, render_details, render_table, to_json
 
 MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
@@ -30,6 +31,7 @@ MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
 """Each module and the budgets it measures in one go."""
 NUMBERS = sorted({budget.number for measured in MEASUREMENTS.values() for budget in measured})
 OUTPUT = Path("build", "bench.json")
+PICTURE = Path("build", "bench.svg")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -45,6 +47,7 @@ def main(argv: Sequence[str]) -> int:
             print(f"\n{result.budget.number}: {result.error}", file=sys.stderr)
     OUTPUT.parent.mkdir(exist_ok=True)
     OUTPUT.write_text(to_json(results))
+    PICTURE.write_text(draw(rows_of(results)))
     return 1 if any(result.value is None for result in results) else 0
 
 

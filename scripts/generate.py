@@ -1,7 +1,7 @@
 """Write the generated files: the definitions of compute under ``deploy/crds`` and those of others
 under ``deploy/local/crds``, the roles and webhooks under ``deploy/base``, what compute registers
-with Milo under ``deploy/milo``, the references of the API, of the command line and of rights, and
-the CLI's table of resources.
+with Milo under ``deploy/milo``, the references of the API, of the command line and of rights, the
+CLI's table of resources, and pictures of the docs.
 
 Run it after changing a type in ``datum_compute.api``, what a command takes, or what a process
 may do. A test fails while the files differ from what this would write.
@@ -25,7 +25,7 @@ if __name__ == "__main__":
 from datum_compute.api.compute import v1alpha as compute  # noqa: E402
 from datum_compute.api.crds import all_crds  # noqa: E402
 from datum_compute.assembly import milo_objects  # noqa: E402
-from scripts import api_reference, cli_reference, cli_tables, roles  # noqa: E402
+from scripts import api_reference, cli_reference, cli_tables, pictures, roles  # noqa: E402
 
 CRDS = Path("deploy/crds")
 """Our own kinds: applied to projects, hub and cells."""
@@ -70,7 +70,7 @@ def rendered() -> Mapping[Path, str]:
         RIGHTS_REFERENCE: roles.reference(),
         CLI_TABLES: cli_tables.rendered(),
     }
-    return manifests | references
+    return manifests | references | pictures.rendered()
 
 
 def _definition_path(crd: dict[str, Any]) -> Path:
@@ -95,6 +95,7 @@ def found_in(root: Path) -> dict[Path, str]:
             if path.parent != root / roles.MANAGER
         ),
         *(root / each for each in (API_REFERENCE, CLI_REFERENCE, RIGHTS_REFERENCE, CLI_TABLES)),
+        *(root / each for each in (pictures.LIFE, pictures.BENCHMARKS)),
     ]
     return {
         path.relative_to(root): path.read_text(encoding="utf-8") for path in files if path.exists()
@@ -117,7 +118,8 @@ def write(root: Path) -> None:
     for path, content in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_text(content, encoding="utf-8")
-    folders = f"{CRDS}, {LOCAL_CRDS}, {roles.BASE}, {MILO} and {API_REFERENCE.parent}"
+    references = f"{API_REFERENCE.parent} and {pictures.LIFE.parent}"
+    folders = f"{CRDS}, {LOCAL_CRDS}, {roles.BASE}, {MILO}, {references}"
     print(f"{len(files)} files in {folders}")
 
 

@@ -1,0 +1,107 @@
+"""The pictures of the docs that are drawn from the API and from measured numbers.
+
+The life of an Instance names gates, conditions and reasons as the API does. The benchmarks are the
+table of ``bench/README.md``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench.plot import draw, measured_rows
+from datum_compute.api.compute import constants, reasons
+
+ROOT = Path(__file__).resolve().parent.parent
+LIFE = Path("docs/images/instance.svg")
+BENCHMARKS = Path("docs/images/benchmarks.svg")
+
+STYLE = (
+    ".box{fill:#f4f6f9;stroke:#8a93a1}.gate{fill:#fff6e0;stroke:#c99a2e}"
+    ".done{fill:#eefaf1;stroke:#3c9a5f}.bad{fill:#fdecec;stroke:#c24a4a}"
+    ".line{stroke:#5b6472;fill:none;stroke-width:1.4}.quiet{fill:#4d5666}.bold{font-weight:600}"
+)
+
+
+def rendered() -> dict[Path, str]:
+    measured = measured_rows((ROOT / "bench" / "README.md").read_text(encoding="utf-8"))
+    return {LIFE: _life(), BENCHMARKS: draw(measured)}
+
+
+def _life() -> str:
+    gates = [reasons.GATE_NETWORK, reasons.GATE_QUOTA, reasons.GATE_REFERENCED_DATA]
+    if set(gates) != set(reasons.GATES):
+        raise ValueError("the picture of an Instance's life does not have every gate")
+    removed = {
+        reasons.GATE_NETWORK: "when its networks are ready",
+        reasons.GATE_QUOTA: f"with {reasons.CONDITION_QUOTA_GRANTED}=True",
+        reasons.GATE_REFERENCED_DATA: f"with {reasons.CONDITION_REFERENCED_DATA_READY}=True",
+    }
+    parts = [_box(20, 96, 150, 60, "box", "Created", "in its cell, by ordinal")]
+    for row, gate in enumerate(gates):
+        y = 24 + row * 76
+        parts.append(_box(230, y, 200, 52, "gate", f"gate {gate}", removed[gate]))
+        parts.append(_arrow(f"M170 126C200 126 200 {y + 26} 230 {y + 26}"))
+        parts.append(_arrow(f"M430 {y + 26}C460 {y + 26} 460 126 490 126"))
+    starts = f"{constants.CONDITION_PROGRAMMED}: {reasons.REASON_PROGRAMMING_IN_PROGRESS}"
+    parts += [
+        _box(490, 96, 250, 60, "box", "Starting, once no gate is left", starts),
+        _box(800, 96, 140, 60, "done", f"{constants.CONDITION_READY}=True", "Available"),
+        _arrow("M740 126H800"),
+        _box(490, 250, 250, 60, "bad", "Failed", f"{reasons.REASON_IMAGE_UNAVAILABLE} and others"),
+        _arrow("M590 156V250"),
+        _arrow("M640 250V156"),
+        _text(650, 208, "tried again", "quiet"),
+        _box(800, 250, 140, 60, "box", "Stopped", reasons.REASON_SUSPENDED),
+        _arrow("M850 156V250"),
+        _arrow("M890 250V156"),
+        _text(900, 208, "start", "quiet"),
+        _text(814, 208, "stop", "quiet"),
+        _box(
+            20,
+            250,
+            410,
+            60,
+            "box",
+            "Deleted",
+            "the highest ordinal first; quota is given back",
+        ),
+        _arrow("M490 290H430"),
+    ]
+    title = "The life of an Instance"
+    about = (
+        "An Instance is created behind gates. The provider starts it when no gate is left; then it"
+        " is ready, or failed and tried again. It can be stopped and started, and is deleted by"
+        " its cell."
+    )
+    return _svg(960, 334, title, about, parts)
+
+
+def _svg(width: int, height: int, title: str, about: str, parts: list[str]) -> str:
+    body = "\n  ".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+        ' font-family="system-ui, sans-serif" font-size="13" role="img" aria-labelledby="t d">\n'
+        f'  <title id="t">{title}</title>\n  <desc id="d">{about}</desc>\n'
+        '  <defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7"'
+        ' markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" fill="#5b6472"/></marker>'
+        f"<style>{STYLE}</style></defs>\n"
+        f'  <rect width="{width}" height="{height}" fill="#fff"/>\n  {body}\n</svg>\n'
+    )
+
+
+def _box(x: int, y: int, width: int, height: int, kind: str, head: str, note: str) -> str:
+    middle = x + width // 2
+    return (
+        f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{height}" rx="8"/>'
+        f'<text x="{middle}" y="{y + height // 2 - 5}" text-anchor="middle" class="bold">{head}'
+        f'</text><text x="{middle}" y="{y + height // 2 + 14}" text-anchor="middle"'
+        f' class="quiet">{note}</text>'
+    )
+
+
+def _arrow(path: str) -> str:
+    return f'<path class="line" d="{path}" marker-end="url(#a)"/>'
+
+
+def _text(x: int, y: int, text: str, kind: str) -> str:
+    return f'<text x="{x}" y="{y}" class="{kind}">{text}</text>'

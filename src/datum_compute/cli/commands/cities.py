@@ -50,9 +50,7 @@ def run(context: Context) -> int:
 
 
 def _read_screen(context: Context) -> Screen:
-    bindings = queries.location_bindings(context)
-    unreachable = _unreachable(context) if bindings else {}
-    views = [_view(binding, unreachable) for binding in bindings]
+    views = read_views(context)
     names = [f"city/{each['city']}" for each in views]
     if not views:
         project = context.target.project
@@ -67,6 +65,12 @@ def _read_screen(context: Context) -> Screen:
     usable = sum(each["status"] == CityStatus.AVAILABLE for each in views)
     footer = f"\n{count(len(views), 'city', 'cities')} — {usable} Available"
     return Screen(views, names, table_lines(text, (), ()), footer)
+
+
+def read_views(context: Context) -> list[dict[str, Any]]:
+    bindings = queries.location_bindings(context)
+    unreachable = _unreachable(context) if bindings else {}
+    return [_view(binding, unreachable) for binding in bindings]
 
 
 def _unreachable(context: Context) -> dict[str, str]:

@@ -44,7 +44,8 @@ def run(context: Context) -> int:
     return 0
 
 
-def _read_screen(context: Context) -> Screen:
+def read_views(context: Context) -> tuple[list[Json], list[Json]]:
+    """Each resource, and what each city uses."""
     buckets = context.reader.list(ALLOWANCE_BUCKETS, MILO_SYSTEM_NAMESPACE)
     ours = [b for b in buckets if str(_resource(b)).startswith(states.API_PREFIX)]
     instances = context.reader.list(INSTANCES, NAMESPACE)
@@ -53,7 +54,13 @@ def _read_screen(context: Context) -> Screen:
     for view in views:
         if view["resource"] == "instances":
             view["cities"] = cities
+    return views, cities
+
+
+def _read_screen(context: Context) -> Screen:
+    views, cities = read_views(context)
     if context.args.constrained:
+        instances = context.reader.list(INSTANCES, NAMESPACE)
         short = _short_resources(instances, {v["resource"]: _available(v["object"]) for v in views})
         views = [v for v in views if v["usage"] >= CONSTRAINED or v["resource"] in short]
     names = [f"quota/{view['resource']}" for view in views]

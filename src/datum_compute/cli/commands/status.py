@@ -51,8 +51,20 @@ def run(context: Context) -> int:
 def build_screen(
     context: Context, workload: dict[str, Any], found: list[PlacementHealth]
 ) -> Screen:
-    name = workload["metadata"]["name"]
     revision = queries.active_revision(context, workload)
+    shown = view(context, workload, found, revision)
+    return Screen(
+        shown, [f"workload/{shown['name']}"], _lines(context, workload, shown, found, revision)
+    )
+
+
+def view(
+    context: Context,
+    workload: dict[str, Any],
+    found: list[PlacementHealth],
+    revision: queries.ActiveRevision | None,
+) -> dict[str, Any]:
+    name = workload["metadata"]["name"]
     report = health_of(workload, found)
     view: dict[str, Any] = {
         "name": name,
@@ -72,7 +84,7 @@ def build_screen(
         message = states.clean_message(str(stage.get("message", "")))
         view["rollout"] = {"stage": stage.get("reason"), "message": message}
     view["object"] = workload
-    return Screen(view, [f"workload/{name}"], _lines(context, workload, view, found, revision))
+    return view
 
 
 def _lines(

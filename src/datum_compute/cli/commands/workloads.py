@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from datum_compute.api.compute.constants import LABEL_WORKLOAD_UID
@@ -87,13 +87,13 @@ def run(context: Context) -> int:
 def _read_screen(context: Context) -> Screen:
     args = context.args
     items = context.reader.list(WORKLOADS, NAMESPACE, label_selector=args.selector)
-    deployments = _deployments_by_workload(context) if items else {}
+    deployments = deployments_by_workload(queries.deployments(context) if items else ())
     reports = {}
     for item in items:
         own = deployments.get(item["metadata"]["uid"], [])
         found = assess_placements(item, own, context.env.now())
         reports[item["metadata"]["name"]] = workload_health(item, found)
-    views = [_view(context, item, reports[item["metadata"]["name"]]) for item in items]
+    views = [view(context, item, reports[item["metadata"]["name"]]) for item in items]
     if args.health:
         views = [each for each in views if each["health"] == args.health]
     if args.city:
@@ -118,15 +118,17 @@ def _read_screen(context: Context) -> Screen:
     )
 
 
-def _deployments_by_workload(context: Context) -> dict[str, list[dict[str, Any]]]:
+def deployments_by_workload(
+    deployments: Iterable[dict[str, Any]],
+) -> dict[str, list[dict[str, Any]]]:
     """By the workload's UID."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for each in queries.deployments(context):
+    for each in deployments:
         found.setdefault(states.label(each, LABEL_WORKLOAD_UID), []).append(each)
     return found
 
 
-def _view(context: Context, item: dict[str, Any], report: WorkloadReport) -> dict[str, Any]:
+def view(context: Context, item: dict[str, Any], report: WorkloadReport) -> dict[str, Any]:
     placements = item["spec"].get("placements") or []
     return {
         "name": item["metadata"]["name"],

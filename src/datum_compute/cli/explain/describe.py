@@ -10,6 +10,7 @@ from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.health import (
+    PlacementHealth,
     actor_advice,
     assess_placements,
     paragraphs,
@@ -139,15 +140,7 @@ def describe_workload(context: Context) -> int:
     rows = assess_placements(found, queries.deployments_of(context, found), context.env.now())
     instances = queries.instances_of(context, name)
     revision = queries.active_revision(context, found)
-    happened = queries.newest_first(
-        [
-            *queries.events(context, "Workload", [name]),
-            *queries.events(
-                context, "WorkloadDeployment", [r.row.deployment for r in rows if r.row.deployment]
-            ),
-            *queries.events(context, "Instance", [i["metadata"]["name"] for i in instances]),
-        ]
-    )
+    happened = workload_events(context, name, rows, instances)
     report = health_of(found, rows)
     stale = {
         each.row.deployment: each.blocking_reason.since
@@ -202,6 +195,20 @@ def describe_workload(context: Context) -> int:
     show(context, view, as_table=screen, names=[f"workload/{name}"])
     context.suggest(*suggested_commands(context, rows, found, own))
     return 0
+
+
+def workload_events(
+    context: Context, name: str, rows: Sequence[PlacementHealth], instances: Sequence[Json]
+) -> list[dict[str, Any]]:
+    """Of a workload, its deployments and its instances, newest first."""
+    deployments = [each.row.deployment for each in rows if each.row.deployment]
+    return queries.newest_first(
+        [
+            *queries.events(context, "Workload", [name]),
+            *queries.events(context, "WorkloadDeployment", deployments),
+            *queries.events(context, "Instance", [each["metadata"]["name"] for each in instances]),
+        ]
+    )
 
 
 def _instances_table(context: Context, instances: Sequence[Json], stale: Mapping[str, str]) -> str:

@@ -92,8 +92,29 @@ class RootCause:
         return [head, *([self.message] if self.message else [])]
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The view, and what its screen is drawn from."""
+
+    view: dict[str, Any]
+    links: Sequence[Link]
+    cause: RootCause | None
+    events: Sequence[Json]
+
+
 def explain_name(context: Context) -> int:
-    name = context.args.name
+    found = read_answer(context, context.args.name)
+    show(
+        context,
+        found.view,
+        as_table=lambda _: _screen(found.links, found.cause, found.view, found.events),
+        names=[f"{found.view['kind']}/{found.view['name']}"],
+    )
+    return 0
+
+
+def read_answer(context: Context, name: str) -> Answer:
+    """Of a workload, or else of an instance. Raises where there is neither."""
     try:
         workload = queries.workload(context, name)
     except CommandError as error:
@@ -113,7 +134,7 @@ def _instance(context: Context, name: str) -> dict[str, Any]:
         raise not_found("workload or instance", name, project, command("workloads")) from None
 
 
-def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
+def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
     name = workload["metadata"]["name"]
     now = context.env.now()
     deployments = queries.deployments_of(context, workload)
@@ -148,7 +169,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> int:
     return _answer(context, links, cause, workload, name, about, stay_lines(found))
 
 
-def _explain_instance(context: Context, instance: dict[str, Any]) -> int:
+def _explain_instance(context: Context, instance: dict[str, Any]) -> Answer:
     name = instance["metadata"]["name"]
     who = states.instance_identities([instance], lambda: queries.deployments(context))[name]
     links = [
@@ -248,10 +269,9 @@ def _answer(
     workload: str,
     about: Sequence[tuple[str, str]],
     meanwhile: Sequence[str] = (),
-) -> int:
+) -> Answer:
     kind = links[0].kind if links[-1].kind != "instance" else "instance"
     kind = str(subject.get("kind") or kind).lower()
-    name = subject["metadata"]["name"]
     events = _distinct(
         [
             each
@@ -264,13 +284,7 @@ def _answer(
     if meanwhile:
         view["meanwhile"] = list(meanwhile)
     view["object"] = subject
-    show(
-        context,
-        view,
-        as_table=lambda _: _screen(links, cause, view, events),
-        names=[f"{kind}/{name}"],
-    )
-    return 0
+    return Answer(view, links, cause, events)
 
 
 def _distinct(events: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

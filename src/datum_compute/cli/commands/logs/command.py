@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import parse_duration, set_examples
@@ -24,6 +24,14 @@ from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.tables import INSTANCES, NAMESPACE, WORKLOADS
 from datum_compute.client import errors
+
+if TYPE_CHECKING:
+    from datum_compute.api.meta import Object
+    from datum_compute.cli.commands.logs.follow import Follower
+    from datum_compute.client.client import ApiClient
+
+NamedLine = tuple[datetime, str, str]
+"""A time, the name of an instance, and a text."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -76,7 +84,7 @@ def run(context: Context) -> int:
 def _show(context: Context) -> None:
     if context.args.follow:
         context.open_session()
-    instances = _chosen(context)
+    instances = chosen_instances(context)
     if context.args.follow:
         _follow(context, instances)
         return
@@ -86,11 +94,16 @@ def _show(context: Context) -> None:
         context.say(_nothing(context, len(instances)))
 
 
-def _follow(context: Context, instances: list[dict[str, Any]]) -> None:
-    from datum_compute.api.meta import Object
+def build_follower(
+    context: Context,
+    client: ApiClient,
+    instances: list[dict[str, Any]],
+    show: Callable[[list[NamedLine]], None],
+    say: Callable[[str], None],
+) -> Follower:
+    """Follows what the arguments of the command choose; ``instances`` are there already."""
     from datum_compute.cli.commands.logs.follow import Follower
     from datum_compute.cli.session import to_dict
-    from datum_compute.client.client import ApiClient
 
     known = {each["metadata"]["uid"] for each in instances}
 
@@ -107,16 +120,17 @@ def _follow(context: Context, instances: list[dict[str, Any]]) -> None:
             follow=True,
         )
 
+    return Follower(
+        client, matches=matches, path=path, parse=_timed, show=show, say=say, now=context.env.now
+    )
+
+
+def _follow(context: Context, instances: list[dict[str, Any]]) -> None:
     async def follow(client: ApiClient) -> None:
-        await Follower(
-            client,
-            matches=matches,
-            path=path,
-            parse=_timed,
-            show=lambda lines: _print(context, lines),
-            say=context.say,
-            now=context.env.now,
-        ).run()
+        def show(lines: list[NamedLine]) -> None:
+            _print(context, lines)
+
+        await build_follower(context, client, instances, show, context.say).run()
 
     try:
         context.open_session().run(follow)
@@ -125,7 +139,7 @@ def _follow(context: Context, instances: list[dict[str, Any]]) -> None:
         raise not_offered(error, "logs", first, ("logs",)) from error
 
 
-def _chosen(context: Context) -> list[dict[str, Any]]:
+def chosen_instances(context: Context) -> list[dict[str, Any]]:
     """The instances of a workload, one instance, or all."""
     name, city = context.args.name, context.args.city
     found = context.reader.list(INSTANCES, NAMESPACE)
@@ -162,10 +176,6 @@ def _require(context: Context, name: str) -> None:
     except errors.NotFound:
         project = context.target.project
         raise not_found("workload or instance", name, project, command("instances")) from None
-
-
-NamedLine = tuple[datetime, str, str]
-"""A time, the name of an instance, and a text."""
 
 
 def _print(context: Context, lines: list[NamedLine]) -> None:

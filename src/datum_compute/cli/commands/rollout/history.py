@@ -37,8 +37,7 @@ def show_history(context: Context) -> int:
         entry = find_revision(revisions, context.args.revision, name)
         _show_one(context, workload, revisions, entry, outcomes)
         return 0
-    shown = list(reversed(revisions.entries))[: context.args.limit]
-    views = [_view(context, entry, workload, revisions, outcomes) for entry in shown]
+    views = _views(context, workload, revisions, outcomes)[: context.args.limit]
     show(
         context,
         views,
@@ -48,6 +47,26 @@ def show_history(context: Context) -> int:
     if context.tables and not context.args.no_headers:
         _print_missing(context, workload, revisions)
     return 0
+
+
+def read_views(context: Context, workload: Json) -> list[Json]:
+    """The revisions, newest first."""
+    revisions = queries.revisions(context, workload)
+    return _views(context, workload, revisions, _outcomes(context, workload))
+
+
+def _views(
+    context: Context, workload: Json, revisions: Revisions, outcomes: Mapping[str, str]
+) -> list[Json]:
+    newest_first = reversed(revisions.entries)
+    return [_view(context, entry, workload, revisions, outcomes) for entry in newest_first]
+
+
+def read_revision(context: Context, workload: Json, number: int) -> Json:
+    """One of them in full: its spec, and what it changed. Raises where there is none."""
+    revisions = queries.revisions(context, workload)
+    entry = find_revision(revisions, number, str(workload["metadata"]["name"]))
+    return _full_view(context, workload, revisions, entry, _outcomes(context, workload))[0]
 
 
 def find_revision(revisions: Revisions, number: int, name: str) -> Entry:
@@ -137,13 +156,13 @@ def _print_missing(context: Context, workload: Json, revisions: Revisions) -> No
         context.say(f"\nExternal change since #{active.rev}: {changes}")
 
 
-def _show_one(
+def _full_view(
     context: Context,
     workload: Json,
     revisions: Revisions,
     entry: Entry,
     outcomes: Mapping[str, str],
-) -> None:
+) -> tuple[Json, tuple[SpecChange, ...]]:
     earlier = [each for each in revisions.entries if each.rev < entry.rev]
     before = earlier[-1] if earlier else None
     changes: tuple[SpecChange, ...] = ()
@@ -156,7 +175,17 @@ def _show_one(
     raw = view.pop("object")
     view["diff"] = [{"field": c.label, "old": c.old, "new": c.new} for c in changes]
     view["comparedWith"] = before.rev if before else None
-    view = {**view, "spec": mask_spec(entry.spec), "object": raw}
+    return {**view, "spec": mask_spec(entry.spec), "object": raw}, changes
+
+
+def _show_one(
+    context: Context,
+    workload: Json,
+    revisions: Revisions,
+    entry: Entry,
+    outcomes: Mapping[str, str],
+) -> None:
+    view, changes = _full_view(context, workload, revisions, entry, outcomes)
     show(
         context,
         view,

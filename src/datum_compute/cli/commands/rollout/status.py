@@ -17,13 +17,7 @@ if TYPE_CHECKING:
 def status(context: Context) -> int:
     name = context.args.name
     if not context.args.wait:
-        workload = queries.workload(context, name)
-        deployments = queries.deployments_of(context, workload)
-        rollout = decide_rollout(workload, deployments)
-        if rollout.needs_instances:
-            instances = queries.instances_of(context, name)
-            rollout = decide_rollout(workload, deployments, instances)
-        _show(context, name, rollout, with_table=True)
+        _show(context, name, read_rollout(context, name), with_table=True)
         return 0
 
     from datum_compute.cli.rollout.progress import Progress
@@ -41,6 +35,16 @@ def status(context: Context) -> int:
     return 0
 
 
+def read_rollout(context: Context, name: str) -> Rollout:
+    workload = queries.workload(context, name)
+    deployments = queries.deployments_of(context, workload)
+    rollout = decide_rollout(workload, deployments)
+    if rollout.needs_instances:
+        instances = queries.instances_of(context, name)
+        rollout = decide_rollout(workload, deployments, instances)
+    return rollout
+
+
 def _show(context: Context, name: str, rollout: Rollout, *, with_table: bool) -> None:
     """The rows as data; the table of a rollout that was followed is on the screen already."""
     progress = [RowProgress(row) for row in rollout.rows]
@@ -52,11 +56,14 @@ def _show(context: Context, name: str, rollout: Rollout, *, with_table: bool) ->
         colours, width, now = context.colours(), context.width(), context.env.now()
         return rollout_table(progress, headers=headers, colours=colours, width=width, now=now)
 
+    show(context, rollout_view(name, rollout), as_table=as_table, names=[f"workload/{name}"])
+
+
+def rollout_view(name: str, rollout: Rollout) -> dict[str, Any]:
     view: dict[str, Any] = {"name": name, "done": rollout.done}
     if rollout.stage is not None:
         view |= {"stage": rollout.stage.reason, "message": rollout.stage.message}
-    view["rows"] = [_view(each) for each in progress]
-    show(context, view, as_table=as_table, names=[f"workload/{name}"])
+    return {**view, "rows": [_view(RowProgress(row)) for row in rollout.rows]}
 
 
 def _view(progress: RowProgress) -> dict[str, Any]:

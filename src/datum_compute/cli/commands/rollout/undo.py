@@ -71,15 +71,14 @@ class _Plan:
 
 def undo(context: Context) -> int:
     session = context.open_session()
-    plan = session.run(lambda client: _plan(context, client, context.args.to_revision))
     name = context.args.name
-    if plan.changes:
-        _print_plan(context, plan)
-        context.confirm(f'Roll "{name}" back to revision #{plan.target.rev}?')
-    else:
-        _print_unchanged(context, plan)
 
-    async def work(client: ApiClient) -> int:
+    async def show_plan(client: ApiClient) -> _Plan:
+        plan = await _plan(context, client, context.args.to_revision)
+        (_print_plan if plan.changes else _print_unchanged)(context, plan)
+        return plan
+
+    async def carry_out(client: ApiClient, plan: _Plan) -> int:
         recorder = Recorder(context, client)
         if plan.changes:
             workload, revision, before = await _write(context, client, recorder, plan, session)
@@ -101,7 +100,15 @@ def undo(context: Context) -> int:
             show_results(context, [view])
         return 0
 
-    return session.run(work)
+    async def work(client: ApiClient) -> int:
+        return await carry_out(client, await show_plan(client))
+
+    if context.args.yes:
+        return session.run(work)
+    plan = session.run(show_plan)
+    if plan.changes:
+        context.confirm(f'Roll "{name}" back to revision #{plan.target.rev}?')
+    return session.run(lambda client: carry_out(client, plan))
 
 
 async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Plan:

@@ -11,7 +11,7 @@ export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-long test-cluster test-karmada test-containers test-clients test-campaign check bench generate record-rights plugin image artifact clean
+.PHONY: help up down test test-long test-cluster test-karmada test-containers test-clients test-browser test-campaign check bench generate record-rights plugin image artifact clean
 
 help: ## Show what each target does
 	@echo "Usage: make TARGET"
@@ -48,10 +48,10 @@ down: $(VENV)/.product ## Stop the local platform; its state stays
 	@$(CLI) local down
 
 test: $(VENV)/.development ## Run the tests (a few minutes)
-	$(PYTEST) -n auto -m "not long and not cluster and not containers and not clients" --ignore=tests/cluster --ignore=tests/containers --ignore=tests/clients $(ARGS)
+	$(PYTEST) -n auto -m "not long and not cluster and not containers and not clients" --ignore=tests/cluster --ignore=tests/containers --ignore=tests/clients --ignore=tests/browser $(ARGS)
 
 test-long: $(VENV)/.development ## Run the simulations and whole-process tests that take longer
-	$(PYTEST) -n auto -m long --ignore=tests/cluster --ignore=tests/containers --timeout=900 $(ARGS)
+	$(PYTEST) -n auto -m long --ignore=tests/cluster --ignore=tests/containers --ignore=tests/clients --ignore=tests/browser --timeout=900 $(ARGS)
 
 test-cluster: $(VENV)/.development ## Run on real API servers, Karmada and kubelets, built by Go
 	$(PYTEST) -m "cluster and not campaign" --timeout=1800 tests/cluster $(ARGS)
@@ -64,6 +64,9 @@ test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=pod
 
 test-clients: $(VENV)/.development ## Run controllers in Go on the embedded server, built by Go
 	$(PYTEST) -m "clients and not campaign" --timeout=1800 tests/clients $(ARGS)
+
+test-browser: $(VENV)/.development ## Run the console in Chromium; screenshots go to build/screenshots
+	$(PYTEST) -m "browser and not campaign" --timeout=600 tests/browser $(ARGS)
 
 test-campaign: $(VENV)/.development ## Run all tests with containers on podman, then on docker, with kills; half an hour each
 	for engine in podman docker; do \

@@ -12,6 +12,7 @@ import pytest
 from datum_compute.cli.arguments import insert_default_action, leaf_parsers
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, build_parser, main
+from tests.support.cli.console import console_desk
 from tests.support.cli.session import CliSession, SessionReach, cli_session
 from tests.support.cli.terminal import Terminal
 from tests.support.providers.commands import ScriptedCommands
@@ -66,7 +67,7 @@ def runs(here: CliSession, example: str) -> str:
 
 
 def test_every_example_runs() -> None:
-    with cli_session("DFW", "IAD", "LHR") as here:
+    with cli_session("DFW", "IAD", "LHR") as here, console_desk(here):
         here.logs = {f"hello-default-{city}-0/log": "" for city in ("dfw", "iad", "lhr")}
         deploy = "deploy hello --image=a:1 --city=DFW,IAD,LHR --waves=each"
         assert here.run(deploy).code == 0

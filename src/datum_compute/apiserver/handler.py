@@ -64,6 +64,9 @@ METRICS_TYPE = {"content-type": "text/plain; version=0.0.4; charset=utf-8"}
 LOCAL_PATH = "/local/v1/"
 """Verbs about the local platform itself, outside every plane."""
 
+OPEN_LOCAL_PATHS = frozenset({"/local/v1/console"})
+"""Those that every user may call; the others are for administrators."""
+
 _log = get_logger(__name__)
 
 _OBJECT_VERBS = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -160,7 +163,8 @@ class RequestHandler:
         user = self._authenticate(request)
         if impersonation.is_asked(request.headers):
             raise errors.no_impersonation(user.name)
-        if access.MASTERS not in user.groups:
+        is_open = request.path in OPEN_LOCAL_PATHS and user is not access.ANONYMOUS
+        if access.MASTERS not in user.groups and not is_open:
             raise errors.forbidden_path(user.name, request.method.lower(), request.path)
         return await self._local(request) if self._local is not None else errors.PATH_NOT_FOUND
 

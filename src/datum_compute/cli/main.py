@@ -40,6 +40,7 @@ COMMANDS = {
     "logs": "Show the logs of instances",
     "exec": "Run a command in an instance",
     "ssh": "Open a shell in an instance of a workload",
+    "console": "Open a page in the browser that shows what needs attention",
     "rollout": "Follow a rollout, show its history, or roll it back",
     "restart": "Replace every instance, one by one in each city",
     "scale": "Change how many instances run in each city",
@@ -108,14 +109,14 @@ def build_parser(command: str | None, width: int = WIDTH, program: str = errors.
             description=summary + ".",
         )
         if name == command:
-            _module(name).configure(sub)
+            command_module(name).configure(sub)
             for leaf in leaf_parsers(sub):
                 add_target_flags(leaf)
             adapt_help(sub, width, program)
     return parser
 
 
-def _module(command: str) -> ModuleType:
+def command_module(command: str) -> ModuleType:
     folder = f"{FOLDERS[command]}." if command in FOLDERS else ""
     name = command.replace("-", "_")
     return importlib.import_module(f"datum_compute.cli.commands.{folder}{name}")
@@ -145,13 +146,14 @@ def main(
     except Exception as failure:  # users see no stack trace
         if env.variable(TRACEBACK):
             raise
-        error = _as_command_error(failure)
+        error = as_command_error(failure)
         as_json = _output_format(argv) == "json"
         errors.render(error, streams.stderr, as_json=as_json, invocation=invocation)
         return int(error.exit_code)
 
 
-def _as_command_error(failure: Exception) -> CommandError:
+def as_command_error(failure: Exception) -> CommandError:
+    """What a user is told of a failure."""
     if isinstance(failure, CommandError):
         return failure
     from datum_compute.client.errors import ClientError
@@ -201,7 +203,7 @@ def _dispatch(
     if args.command not in WITHOUT_ACCESS:
         context.access_check = _check_access
     try:
-        done = int(_module(args.command).run(context))
+        done = int(command_module(args.command).run(context))
     except KeyboardInterrupt:
         if context.session is None or not context.session.written:
             raise

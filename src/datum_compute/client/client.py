@@ -241,6 +241,14 @@ class ApiClient:
     async def raw(self, path: str) -> bytes:
         return (await self._get(path)).body
 
+    async def post_raw(self, path: str, body: WireObject) -> bytes:
+        """POST to a path below the plane's root that is no resource."""
+        headers = {"accept": "application/json", "content-type": "application/json"}
+        content = msgspec.json.encode(body)
+        request = HttpRequest("POST", self._prefix + path, (), headers, content)
+        call = RawCall("post", path, self._cluster)
+        return (await self._send(request, call, self._timeout)).body
+
     @asynccontextmanager
     async def stream(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
         async with _chunks_of(await self._get(path)) as chunks:

@@ -1,4 +1,4 @@
-"""The server on a port, over TLS."""
+"""A handler on a port: the API server over TLS, and plain HTTP for this machine alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import errno
 import resource
 import socket
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from datum_compute.apiserver.http.connection import HttpServerConnection
 from datum_compute.apiserver.http.manners import PoliteHandler
 from datum_compute.apiserver.http.open_connections import OpenConnections, connection_limit
 from datum_compute.apiserver.server import ApiServer
+from datum_compute.client.transport import Handler
 from datum_compute.env import Environment
 
 BACKLOG = 2048
@@ -54,7 +55,27 @@ async def serve(
         _tls(ensure_certificates(directory, env)),
         max_connections,
     )
-    listener = _listen(host, ports)
+    async with _accepting(_listen(host, ports), connections, server.end_watches) as port:
+        yield port
+
+
+@asynccontextmanager
+async def serve_plain(
+    handler: Handler, *, host: str, end: Callable[[], None], max_connections: int
+) -> AsyncIterator[int]:
+    """Serve HTTP on a free port of a loopback address and yield the port. ``end`` ends the open
+    streams when the server shuts down."""
+    connections = OpenConnections(
+        lambda: HttpServerConnection(handler, CLIENT_TIMEOUT_SECONDS), None, max_connections
+    )
+    async with _accepting(_listen(host, (0,)), connections, end) as port:
+        yield port
+
+
+@asynccontextmanager
+async def _accepting(
+    listener: socket.socket, connections: OpenConnections, end: Callable[[], None]
+) -> AsyncIterator[int]:
     listener.listen(BACKLOG)
     acceptor = _Acceptor(listener, connections)
     try:
@@ -62,7 +83,7 @@ async def serve(
         yield listener.getsockname()[1]
     finally:
         acceptor.close()
-        server.end_watches()
+        end()
         await connections.close(GRACE_SECONDS)
 
 

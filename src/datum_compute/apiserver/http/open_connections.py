@@ -62,8 +62,9 @@ class OpenConnections:
     """Takes sockets, makes connections of them, and holds those until they are closed."""
 
     def __init__(
-        self, make: Callable[[], HttpServerConnection], context: ssl.SSLContext, limit: int
+        self, make: Callable[[], HttpServerConnection], context: ssl.SSLContext | None, limit: int
     ) -> None:
+        """Without a ``context`` connections are plain."""
         self._make = make
         self._context = context
         self._limit = limit
@@ -111,7 +112,7 @@ class OpenConnections:
                     lambda: opened.connection,
                     client,
                     ssl=self._context,
-                    ssl_handshake_timeout=HANDSHAKE_SECONDS,
+                    ssl_handshake_timeout=HANDSHAKE_SECONDS if self._context else None,
                 )
         finally:
             opened.handshake = None

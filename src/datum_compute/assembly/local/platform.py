@@ -150,6 +150,8 @@ class LocalPlatform:
             self.partitions, env, lambda plane: self.client(plane, ADMIN)
         )
         self._start_limiter = StartLimiter(STARTS_PER_TURN)
+        self.console: Handler | None = None
+        """Answers requests for a link to the console."""
         self._new_projects: asyncio.Queue[str] = asyncio.Queue()
         self._is_setup_removed = asyncio.Event()
 
@@ -178,6 +180,7 @@ class LocalPlatform:
                 lambda: sorted(store.planes),
                 self.partitions,
                 users,
+                lambda: self.console,
             )
             self._server = ApiServer(
                 self.env,

@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -38,10 +38,14 @@ from datum_compute.assembly.local.state import (
     StateDirectory,
 )
 from datum_compute.assembly.logs import log_to_stderr
+from datum_compute.client.transport import Handler
 from datum_compute.env import Environment
 from datum_compute.providers import registry
 from datum_compute.router import Router, RouteTable
 from datum_compute.runtime import fleet
+
+ConsoleFactory = Callable[[Environment, Handler], AbstractAsyncContextManager[Handler]]
+"""Serves the console on the requests of a platform, and gives what makes links to it."""
 
 HOST = "127.0.0.1"
 START_SECONDS = 60.0
@@ -95,6 +99,7 @@ def run_in_foreground(
     *,
     ready_fd: int | None = None,
     on_ready: Callable[[RunningPlatform], None],
+    console: ConsoleFactory | None = None,
 ) -> None:
     """Run a platform until SIGTERM or Ctrl-C. Raises AlreadyRunning when another process does."""
     log_to_stderr()
@@ -110,7 +115,7 @@ def run_in_foreground(
 
     try:
         with state.hold():
-            event_loop.run(_run(env, state, settings, on_ready=ready))
+            event_loop.run(_run(env, state, settings, on_ready=ready, console=console))
     except AlreadyRunning:
         ready_pipe.write(StartReport(StartOutcome.HELD))
         raise
@@ -170,10 +175,11 @@ async def _run(
     settings: LocalSettings,
     *,
     on_ready: Callable[[RunningPlatform], None],
+    console: ConsoleFactory | None,
 ) -> None:
     """A second signal may end the process at once: what was acknowledged is on disk."""
     stopping = asyncio.Event()
-    serving = _serve(env, state, settings, on_ready=on_ready)
+    serving = _serve(env, state, settings, on_ready=on_ready, console=console)
     main = asyncio.get_running_loop().create_task(serving, name="platform")
 
     def stop(_: signal.Signals) -> None:
@@ -196,6 +202,7 @@ async def _serve(
     settings: LocalSettings,
     *,
     on_ready: Callable[[RunningPlatform], None],
+    console: ConsoleFactory | None,
 ) -> None:
     """Serve until cancelled, possibly before everything has started."""
     if state.settings() is None:  # a start that fails can be repeated with the same settings
@@ -221,6 +228,9 @@ async def _serve(
             serve(platform.server, env, directory=state.path, host=HOST, ports=ports)
         )
         router.is_ready = True
+        if console is not None:
+            served = console(env, platform.server.handle)
+            platform.console = await stack.enter_async_context(served)
         state.store_settings(replace(settings, port=port))
         gc.freeze()
         on_ready(

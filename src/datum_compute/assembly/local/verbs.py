@@ -8,6 +8,7 @@
     GET   users                      every user's roles, by project
     POST  users                      {"name", "project", "role"}: give a user a role
     DELETE users/<user>              remove a user
+    POST  console                    a one-time link to the console, for the caller's own rights
 
 The verbs are idempotent. The token of a user is in the answer that creates it, and never again.
 """
@@ -24,12 +25,13 @@ import msgspec
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.assembly.local.users import LocalUsers, UserRefused
-from datum_compute.client.transport import HttpRequest, HttpResponse
+from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
 from datum_compute.env import Environment
 
 STATUS = "/local/v1/status"
 _CELL = re.compile(r"/local/v1/cells/([^/]+)/(disconnect|connect)")
 USERS = "/local/v1/users"
+CONSOLE = "/local/v1/console"
 JSON = {"content-type": "application/json"}
 _REASONS = {404: "NotFound", 422: "Invalid"}
 
@@ -64,12 +66,16 @@ class LocalVerbs:
         planes: Callable[[], list[str]],
         partitions: Partitions,
         users: LocalUsers,
+        console: Callable[[], Handler | None] = lambda: None,
     ) -> None:
+        """``console`` makes links to the console; it has none before the platform is ready, nor
+        where none is served."""
         self._env = env
         self._settings = settings
         self._partitions = partitions
         self._planes = planes
         self._users = users
+        self._console = console
         self._started: datetime = env.now()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -80,6 +86,9 @@ class LocalVerbs:
             return self._move(cell[1], cell[2])
         if request.path == USERS or request.path.startswith(f"{USERS}/"):
             return self._handle_users(request)
+        console = self._console()
+        if request.path == CONSOLE and request.method == "POST" and console is not None:
+            return await console(request)
         return _not_found()
 
     def _handle_users(self, request: HttpRequest) -> HttpResponse:

@@ -36,7 +36,6 @@ NEIGHBOURS = {
     "apply": Neighbour(command("deploy", "-f", "FILE")),
     "apps": Neighbour(command("workloads")),
     "configmaps": Neighbour(command("config", "list")),
-    "console": Neighbour(command("ssh", EXAMPLE)),
     "create": Neighbour(command("deploy", EXAMPLE, "--image", "IMAGE", "--city", "CITY")),
     "describe": Neighbour(command("workloads", "describe", EXAMPLE)),
     "down": Neighbour(command("local", "down")),

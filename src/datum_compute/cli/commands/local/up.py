@@ -125,8 +125,15 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
             process.start_detached(context.env, state, wanted)
             ready(state.running())
         else:
+            from datum_compute.cli.console.server import serve_console
+
             process.run_in_foreground(
-                context.env, state, wanted, ready_fd=context.args.ready_fd, on_ready=ready
+                context.env,
+                state,
+                wanted,
+                ready_fd=context.args.ready_fd,
+                on_ready=ready,
+                console=serve_console,
             )
             context.say("Stopped.")
     except process.StartFailed as error:

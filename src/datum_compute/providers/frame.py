@@ -2,7 +2,7 @@
 
 An Instance with a gate is ignored. When the last gate is removed the finalizer is stored, and
 only then the provider is called, so that everything it starts will be torn down. The report of
-the provider (both conditions, addresses) is one status write, with the hash of its template,
+the provider (its conditions, addresses) is one status write, with the hash of its template,
 also where that template cannot run. One that is marked as stopped is stopped by the provider, and
 reported so once nothing of it runs. On deletion the provider tears down first; then the finalizer
 is released.
@@ -140,8 +140,12 @@ class InstanceRunner:
             obj,
             ConditionChange(compute.CONDITION_PROGRAMMED, *report.programmed),
             ConditionChange(compute.CONDITION_AVAILABLE, *report.available),
+            *([ConditionChange(compute.CONDITION_ASLEEP, *report.asleep)] if report.asleep else []),
             now=self._env.now(),
         )
+        if report.asleep is None:
+            others = (each for each in status["conditions"] if each["type"] != _ASLEEP)
+            status["conditions"] = list(others)
         if instance.template_hash:
             # Also of a template that cannot run.
             status["controller"] = {"observedTemplateHash": instance.template_hash}
@@ -152,6 +156,9 @@ class InstanceRunner:
         if report.interfaces:
             status["networkInterfaces"] = [_interface(one) for one in report.interfaces]
         return status
+
+
+_ASLEEP = compute.CONDITION_ASLEEP
 
 
 def _again(seconds: float | None) -> Result:
@@ -174,6 +181,7 @@ def _relevant_state(obj: Object) -> tuple[object, ...]:
         bytes(obj.spec),
         conditions.find(status.conditions, compute.CONDITION_PROGRAMMED),
         conditions.find(status.conditions, compute.CONDITION_AVAILABLE),
+        conditions.find(status.conditions, compute.CONDITION_ASLEEP),
         status.controller,
         status.network_interfaces,
         status.suspended,

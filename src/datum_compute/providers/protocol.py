@@ -43,6 +43,8 @@ class InstanceReport:
     """In the order of the spec's interfaces."""
     requeue_after: float | None = None
     """Seconds after which the state may have changed without an event; None for never."""
+    asleep: ConditionState | None = None
+    """Whether it sleeps; None where its template does not ask for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,12 @@ class ExecSource(Protocol):
 
 PROGRAMMED = ConditionState(TRUE, compute.REASON_PROGRAMMED, "Instance has been programmed")
 AVAILABLE = ConditionState(TRUE, compute.REASON_AVAILABLE, "Instance is available")
+AVAILABLE_ASLEEP = ConditionState(TRUE, compute.REASON_ASLEEP, "Instance sleeps until it is called")
+ASLEEP = ConditionState(TRUE, compute.REASON_ASLEEP, "A connection wakes the Instance")
+AWAKE = ConditionState(FALSE, compute.REASON_AWAKE, "Instance is awake")
+NO_SLEEP = ConditionState(
+    FALSE, compute.REASON_SLEEP_NOT_SUPPORTED, "What runs the Instance cannot let it sleep"
+)
 PROGRAMMING = ConditionState(
     UNKNOWN, compute.REASON_PROGRAMMING_IN_PROGRESS, "Instance is being programmed"
 )

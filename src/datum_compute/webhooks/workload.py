@@ -26,8 +26,10 @@ _REVIEWED = ("CREATE", "UPDATE")
 
 
 class WorkloadReviews:
-    def __init__(self, projects: OfferReader) -> None:
+    def __init__(self, projects: OfferReader, *, sleeps: bool = True) -> None:
+        """``sleeps`` says whether Instances can sleep where they run."""
         self._projects = projects
+        self._sleeps = sleeps
 
     async def mutate(self, values: Any) -> dict[str, Any]:
         """Raises :class:`~datum_compute.webhooks.review.BadReview`."""
@@ -59,7 +61,7 @@ class WorkloadReviews:
             return ReviewResponse(
                 review.unavailable(f"the workload cannot be reviewed now: {error}; try again")
             )
-        decision = decide_admission(workload, offer=offer, old=old)
+        decision = decide_admission(workload, offer=offer, old=old, sleeps=self._sleeps)
         if decision.errors:
             refusal = review.invalid(compute.WORKLOADS, _name(request), decision.errors)
             return ReviewResponse(refusal, decision.warnings)

@@ -46,6 +46,20 @@ ANNOTATION_SSH_KEYS = "compute.datumapis.com/ssh-keys"
 """On a template: lines of ``user:key``, for virtual machines."""
 ANNOTATION_RESTARTED_AT = "compute.datumapis.com/restartedAt"
 """On a template: the time of the last wanted restart; a later one rolls every Instance."""
+ANNOTATION_SLEEP_AFTER = "compute.datumapis.com/sleep-after"
+"""On a template: how long no connection must be open until an Instance sleeps; ``never`` where it
+does not, whatever the annotations of Unikraft say."""
+ANNOTATION_WAKE_DEADLINE = "compute.datumapis.com/wake-deadline"
+"""On a template: how long a connection waits for an Instance to wake."""
+ANNOTATION_AWAKE_UNTIL = "compute.datumapis.com/awake-until"
+"""On a template: no Instance sleeps before this time. Not part of the template's hash, so that a
+change of it replaces no Instance."""
+ANNOTATION_UNIKRAFT_POLICY = "cloud.unikraft.v1.instances/scale_to_zero.policy"
+"""On a template: ``on`` lets Instances sleep, as Unikraft Cloud understands it."""
+ANNOTATION_UNIKRAFT_COOLDOWN = "cloud.unikraft.v1.instances/scale_to_zero.cooldown_time_ms"
+"""On a template: the same as ``sleep-after``, in milliseconds."""
+ANNOTATION_UNIKRAFT_STATEFUL = "cloud.unikraft.v1.instances/scale_to_zero.stateful"
+"""On a template: ``true`` keeps the memory of an Instance for as long as it sleeps."""
 ANNOTATION_FEDERATION_NAMESPACE = "compute.datumapis.com/federation-namespace"
 """On a project deployment: its namespace on the hub, written before the first hub write."""
 ANNOTATION_REPLACED_BY = "compute.datumapis.com/replaced-by"
@@ -144,6 +158,10 @@ CONDITION_AVAILABLE = "Available"
 """It is ready to serve, also while scaled to zero."""
 CONDITION_READY = "Ready"
 """The Instance serves: everything it needs is granted, programmed and available."""
+
+CONDITION_ASLEEP = "Asleep"
+"""It runs nothing until a connection arrives, and is Available and Ready all the same. Absent where
+the template does not ask for sleep."""
 
 # WorkloadDeployment conditions besides Available.
 CONDITION_REPLICAS_READY = "ReplicasReady"

@@ -130,6 +130,7 @@ CONDITION_REFERENCED_DATA_READY = "ReferencedDataReady"
 INSTANCE_PROGRAMMED = KindCondition("Instance", constants.CONDITION_PROGRAMMED)
 INSTANCE_AVAILABLE = KindCondition("Instance", constants.CONDITION_AVAILABLE)
 INSTANCE_READY = KindCondition("Instance", constants.CONDITION_READY)
+INSTANCE_ASLEEP = KindCondition("Instance", constants.CONDITION_ASLEEP)
 INSTANCE_QUOTA_GRANTED = KindCondition("Instance", CONDITION_QUOTA_GRANTED)
 INSTANCE_REFERENCED_DATA = KindCondition("Instance", CONDITION_REFERENCED_DATA_READY)
 DEPLOYMENT_REFERENCED_DATA = KindCondition("WorkloadDeployment", CONDITION_REFERENCED_DATA_READY)
@@ -284,8 +285,29 @@ REASON_ASLEEP = _declare(
     Reason(
         "Asleep",
         "It is ready to serve and runs nothing until it is called.",
-        true=(INSTANCE_AVAILABLE,),
+        true=(INSTANCE_AVAILABLE, INSTANCE_ASLEEP),
         healthy=True,
+    )
+)
+REASON_AWAKE = _declare(
+    Reason("Awake", "It runs, and sleeps when it is idle.", false=(INSTANCE_ASLEEP,), healthy=True)
+)
+REASON_SLEEP_NOT_SUPPORTED = _declare(
+    Reason(
+        "SleepNotSupported",
+        "Its template asks for sleep, and what runs it there cannot let it sleep: it stays awake.",
+        false=(INSTANCE_ASLEEP,),
+        healthy=True,
+    )
+)
+REASON_WAKE_FAILED = _declare(
+    Reason(
+        "WakeFailed",
+        "A connection came while it was asleep, and it did not answer within its deadline.",
+        Actor.USER,
+        false=(INSTANCE_AVAILABLE, INSTANCE_READY),
+        priority=5,
+        warns=True,
     )
 )
 REASON_STOPPED = _declare(

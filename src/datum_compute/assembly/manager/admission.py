@@ -44,7 +44,8 @@ def build_webhooks(env: Environment, settings: ManagerSettings, planes: PlaneCli
     single = SINGLE if settings.discovery.mode == "single" else ""
     # A manager with a cell of its own has no hub to deliver data through: see groups.
     reader = OfferReader(client_of, single=single, delivers_data=not settings.cell)
-    return Webhooks(webhook_app(WorkloadReviews(reader)), fleet)
+    # Traffic to Pods does not pass a manager, so it could not tell which of them are idle.
+    return Webhooks(webhook_app(WorkloadReviews(reader, sleeps=False)), fleet)
 
 
 def _projects(env: Environment, settings: ManagerSettings, planes: PlaneClients) -> Fleet:

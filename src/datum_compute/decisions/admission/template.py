@@ -17,6 +17,7 @@ from datum_compute.decisions.admission.runtime import (
 )
 from datum_compute.decisions.admission.volumes import validate_volumes
 from datum_compute.decisions.findings import FieldValue, Findings
+from datum_compute.decisions.sleep import validate_sleep
 
 SSH_KEY = "must be USER:KEY with an SSH public key, as in ana:ssh-ed25519 AAAAC3Nz… ana@example"
 LARGEST_ANNOTATIONS = 256 * 1024
@@ -36,6 +37,7 @@ def validate_template(
     _validate_metadata(findings, template.child("metadata"), has_machine=machine.given)
     if not findings.is_mapping(spec, needed=True):
         return
+    validate_sleep(findings, template.child("metadata").child("annotations"), spec)
     attached = attached_volumes(spec.child("runtime"))
     validate_volumes(findings, spec.child("volumes"), attached)
     validate_runtime(findings, spec, offer.instance_types)

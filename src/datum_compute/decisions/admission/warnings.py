@@ -10,13 +10,17 @@ from datum_compute.api.fields import FieldPath
 from datum_compute.decisions.admission.offer import Offer
 from datum_compute.decisions.findings import FieldValue, Findings
 from datum_compute.decisions.rollout.policy import read_policy
+from datum_compute.decisions.sleep import read_policy as read_sleep_policy
 
 MOST_NAMES = 3
 """A warning travels in a header, where room is scarce."""
 
 
-def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tuple[str, ...]:
-    """One sentence for each cause. ``networks`` are those this write adds."""
+def decide_warnings(
+    workload: Any, offer: Offer, networks: Iterable[str], *, sleeps: bool = True
+) -> tuple[str, ...]:
+    """One sentence for each cause. ``networks`` are those this write adds, ``sleeps`` says
+    whether Instances can sleep on this platform."""
     spec = FieldValue(workload, FieldPath()).child("spec")
     found = []
     if scaled := [*_autoscaled(spec.child("placements"))]:
@@ -39,6 +43,8 @@ def decide_warnings(workload: Any, offer: Offer, networks: Iterable[str]) -> tup
             f"{constants.ANNOTATION_ROLL_ON_CONFIG_CHANGE} has no effect on a cluster without a"
             " hub: a change of a ConfigMap or Secret replaces no instance"
         )
+    if not sleeps and read_sleep_policy(Findings(), annotations) is not None:
+        found.append("sleep is not active on this platform yet: instances stay awake")
     return tuple(found)
 
 

@@ -30,16 +30,18 @@ class AdmissionDecision:
     warnings: tuple[str, ...] = ()
 
 
-def decide_admission(workload: Any, *, offer: Offer, old: Any = None) -> AdmissionDecision:
+def decide_admission(
+    workload: Any, *, offer: Offer, old: Any = None, sleeps: bool = True
+) -> AdmissionDecision:
     """The errors and warnings of ``workload``, any JSON value. ``old`` is the stored object, on
-    an update."""
+    an update. ``sleeps`` says whether Instances can sleep on this platform."""
     found = _validate(workload, offer)
     if old is not None:
         found = _added(found, _validate(old, offer))
     found += _denied_data(workload, offer)
     same = old is not None and _spec(old) == _spec(workload)
     networks = decide_needs(workload, old).networks
-    warnings = () if same else decide_warnings(workload, offer, networks)
+    warnings = () if same else decide_warnings(workload, offer, networks, sleeps=sleeps)
     if not same or _rollout(old) != _rollout(workload):
         warnings += unnamed_cities(workload)
     return AdmissionDecision(tuple(finding.error for finding in found), warnings)

@@ -15,6 +15,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from datum_compute.api.compute.constants import ANNOTATION_AWAKE_UNTIL
+
 _EACH = "[]"
 
 _CONTAINER = ("spec", "runtime", "sandbox", "containers", _EACH)
@@ -50,7 +52,7 @@ def template_hash(template: bytes | Mapping[str, Any]) -> str:
     """The hash of an InstanceTemplate, given as its JSON or as JSON values."""
     values = template if isinstance(template, Mapping) else json.loads(bytes(template))
     canonical = json.dumps(
-        without_defaults(values, TEMPLATE_DEFAULTS),
+        _without_unhashed(without_defaults(values, TEMPLATE_DEFAULTS)),
         sort_keys=True,
         separators=(",", ":"),
         ensure_ascii=False,
@@ -63,6 +65,19 @@ def template_hash(template: bytes | Mapping[str, Any]) -> str:
 def without_defaults(values: Mapping[str, Any], defaults: Defaults) -> dict[str, Any]:
     """The values without nulls, empties and defaults."""
     return _object(values, (), defaults)
+
+
+def _without_unhashed(template: dict[str, Any]) -> dict[str, Any]:
+    """Without the annotations that running Instances take over."""
+    metadata = template.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(annotations, dict):
+        return template
+    kept = {key: item for key, item in annotations.items() if key != ANNOTATION_AWAKE_UNTIL}
+    if len(kept) == len(annotations):
+        return template
+    metadata = {**metadata, "annotations": kept}
+    return without_defaults({**template, "metadata": metadata}, {})
 
 
 def _normal(value: Any, path: tuple[str, ...], defaults: Defaults) -> Any:

@@ -101,8 +101,8 @@ def read_policy(findings: Findings, place: FieldValue) -> RolloutPolicy | None:
     policy = RolloutPolicy(
         () if each or not waves.given else _waves(findings, waves),
         each,
-        _duration(findings, root.child("soak"), timedelta()),
-        _duration(findings, root.child("timeout"), DEFAULT_TIMEOUT, positive=True),
+        read_duration(findings, root.child("soak"), timedelta()),
+        read_duration(findings, root.child("timeout"), DEFAULT_TIMEOUT, positive=True),
         _on_failure(findings, root.child("onFailure")),
         _gate(findings, root.child("gate")),
     )
@@ -156,7 +156,7 @@ def _waves(findings: Findings, place: FieldValue) -> tuple[tuple[str, ...], ...]
     return tuple(waves)
 
 
-def _duration(
+def read_duration(
     findings: Findings, place: FieldValue, default: timedelta, *, positive: bool = False
 ) -> timedelta:
     if not place.given:

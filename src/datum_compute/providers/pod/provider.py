@@ -8,6 +8,7 @@ A Pod that never runs again (evicted, refused by its node) is deleted, and anoth
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec
@@ -17,6 +18,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.client import errors as client_errors
 from datum_compute.client.remote_command import CommandRequest, CommandSession, start_command
+from datum_compute.decisions import sleep
 from datum_compute.env import Environment
 from datum_compute.providers.data import delivered_references
 from datum_compute.providers.errors import NotReady, Rejected
@@ -27,6 +29,7 @@ from datum_compute.providers.pod.logs import PodLogs
 from datum_compute.providers.pod.services import service_controller
 from datum_compute.providers.pod.settings import PodSettings
 from datum_compute.providers.protocol import (
+    NO_SLEEP,
     ExecRefused,
     InstanceReport,
     InstanceTarget,
@@ -76,6 +79,12 @@ class PodProvider:
         ]
 
     async def ensure(self, target: InstanceTarget) -> InstanceReport:
+        """No Pod sleeps: traffic to it does not pass us, so whether it is idle is not known."""
+        report = await self._ensure(target)
+        asks = sleep.find_policy(target.instance.metadata.annotations) is not None
+        return replace(report, asleep=NO_SLEEP) if asks else report
+
+    async def _ensure(self, target: InstanceTarget) -> InstanceReport:
         self._logs.record_change(target.uid)
         port = first_tcp_port(sandbox_of(target))
         cluster = self._cluster(target)

@@ -2,7 +2,8 @@
 
 All times count from the moment it was programmed, except ``start-seconds``, which is how
 long programming takes. A crash is final: a crashed Instance keeps crashing until it is
-replaced. One that sleeps runs nothing and stays available, as a scaled-to-zero one does.
+replaced. One that sleeps stays available, and goes on sleeping: no connection ever reaches it.
+So ``sleep-after`` of a workload counts from the same moment.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.conditions import TRUE, ConditionState
+from datum_compute.decisions import sleep
 from datum_compute.providers import protocol
 from datum_compute.providers.errors import Rejected
 from datum_compute.providers.protocol import Addresses, InstanceReport, failed
@@ -24,7 +25,6 @@ SLEEP_AFTER_SECONDS = "simulated.compute.datumapis.com/sleep-after-seconds"
 
 FAILURES = tuple(sorted(compute.PROVIDER_FAILURES))
 
-ASLEEP = ConditionState(TRUE, compute.REASON_ASLEEP, "Instance sleeps until it is called")
 CRASHING = failed(
     compute.REASON_INSTANCE_CRASHING, f"the simulated process ended, as {CRASH_AFTER_SECONDS} asks"
 )
@@ -47,11 +47,13 @@ def parse_behaviour(annotations: Mapping[str, str]) -> Behaviour:
             compute.REASON_CONFIGURATION_ERROR,
             f'annotation {FAIL}: Unsupported value: "{fail}": supported values: {allowed}',
         )
+    policy = sleep.find_policy(annotations)
+    idle = policy.after_seconds if policy is not None else math.inf
     return Behaviour(
         start_seconds=_seconds(annotations, START_SECONDS, 0.0),
         fail=fail,
         crash_after=_seconds(annotations, CRASH_AFTER_SECONDS, math.inf),
-        sleep_after=_seconds(annotations, SLEEP_AFTER_SECONDS, math.inf),
+        sleep_after=min(idle, _seconds(annotations, SLEEP_AFTER_SECONDS, math.inf)),
     )
 
 
@@ -66,6 +68,7 @@ def decide_report(
     if age >= behaviour.crash_after:
         return InstanceReport(protocol.PROGRAMMED, CRASHING, interfaces)
     asleep = age >= behaviour.sleep_after
+    sleeps = behaviour.sleep_after < math.inf
     ahead = [
         moment
         for moment in (behaviour.crash_after, behaviour.sleep_after)
@@ -73,9 +76,10 @@ def decide_report(
     ]
     return InstanceReport(
         protocol.PROGRAMMED,
-        ASLEEP if asleep else protocol.AVAILABLE,
+        protocol.AVAILABLE_ASLEEP if asleep else protocol.AVAILABLE,
         interfaces,
         requeue_after=min(ahead) - age if ahead else None,
+        asleep=(protocol.ASLEEP if asleep else protocol.AWAKE) if sleeps else None,
     )
 
 

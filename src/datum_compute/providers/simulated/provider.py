@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import datetime
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.decisions import references
+from datum_compute.decisions import references, sleep
 from datum_compute.env import Environment
 from datum_compute.providers.data import read_data
 from datum_compute.providers.errors import InsufficientCapacity, Rejected
@@ -77,6 +78,10 @@ class SimulatedProvider:
         behaviour = parse_behaviour(target.instance.metadata.annotations)
         age = asyncio.get_running_loop().time() - self._start(target, behaviour)
         interfaces = self._addresses(target) if age >= 0 and not behaviour.fail else ()
+        policy = sleep.find_policy(target.instance.metadata.annotations)
+        held = sleep.held_seconds(policy, self._env.now()) if policy is not None else 0.0
+        if held:
+            behaviour = replace(behaviour, sleep_after=max(behaviour.sleep_after, age + held))
         return decide_report(behaviour, age, interfaces)
 
     async def suspend(self, target: InstanceTarget) -> None:

@@ -53,6 +53,7 @@ INSTANCE_CONDITIONS = (
         declared(reasons.KindCondition("Instance", each.condition))
         for each in reasons.DECIDED_GATES
     ),
+    declared(reasons.INSTANCE_ASLEEP),
 )
 _TYPES = [each.type for each in INSTANCE_CONDITIONS]
 
@@ -256,6 +257,10 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
     @cached_property
     def available(self) -> bool:
         return conditions_.is_true(self.status.conditions, constants.CONDITION_AVAILABLE)
+
+    @cached_property
+    def asleep(self) -> bool:
+        return conditions_.is_true(self.status.conditions, constants.CONDITION_ASLEEP)
 
     @cached_property
     def serves(self) -> bool:

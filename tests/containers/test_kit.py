@@ -14,6 +14,7 @@ from datum_compute.providers.conformance import (
     networks,
     processes,
     removal,
+    sleep,
     suspension,
 )
 from tests.support.providers.container import container_cell
@@ -35,6 +36,13 @@ SMOKE = (
     suspension.a_stopped_instance_keeps_its_address,
     suspension.what_an_instance_has_written_is_there_after_a_stop,
     suspension.a_stopped_instance_stays_so_while_the_engine_is_away,
+    sleep.an_idle_instance_sleeps_and_is_available,
+    sleep.a_sleeping_instance_is_stopped_and_started,
+    sleep.a_sleeping_instance_is_deleted_as_any_other,
+    sleep.a_connection_wakes_a_sleeping_instance,
+    sleep.an_instance_sleeps_on_over_a_restart_of_everything,
+    sleep.an_instance_whose_containers_are_removed_while_it_sleeps_wakes,
+    sleep.a_waking_that_fails_is_reported_within_its_deadline,
     failures.an_image_that_cannot_be_had_is_reported,
     failures.a_template_that_cannot_run_is_reported,
     failures.an_instance_that_crashes_is_reported,

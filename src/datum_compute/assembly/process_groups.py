@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 
 from datum_compute.client.protocol import Client
 from datum_compute.controllers.cell.instance import instance_controller
@@ -68,7 +69,7 @@ def add_cell(
 
 def add_provider(manager: Manager, name: str, context: ProviderContext) -> RunnableProvider:
     """Runs the registered provider of this name on the Instances of a cell."""
-    provider = registry.find(name).build(context)
+    provider = registry.find(name).build(replace(context, metrics=manager.metrics))
     if isinstance(provider, AbstractAsyncContextManager):
         manager.enter(provider)
     manager.add(*provider.controllers())

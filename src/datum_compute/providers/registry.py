@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from datum_compute.env import Environment
     from datum_compute.providers.protocol import RunnableProvider
     from datum_compute.runtime.fleet import Fleet
+    from datum_compute.runtime.metrics.registry import MetricsRegistry
 
 Host = Literal["local", "manager"]
 """A process that may run a provider: the local platform, or ``compute-manager``."""
@@ -44,6 +45,7 @@ class ProviderContext:
     """Whether the cell has the networking kinds."""
     platform: str = ""
     """Marks what belongs to this platform, where several share a host."""
+    metrics: MetricsRegistry | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     """What the operator has set, by the names in the provider's record."""
 
@@ -109,6 +111,7 @@ def _container(engine: str, context: ProviderContext) -> RunnableProvider:
         engine=engine,
         platform=context.platform,
         networking=context.networking,
+        metrics=context.metrics,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Network
 
@@ -82,6 +82,9 @@ class WorldProvider(SimulatedProvider):
         report = await super().ensure(target)
         if report.available.status == conditions.TRUE:
             self.world.run(self.key(target), target.instance)
+            awake = report.asleep is None or report.asleep.status != conditions.TRUE
+            found = self.world.runs[self.key(target)]
+            self.world.runs[self.key(target)] = replace(found, running=awake)
         return report
 
     async def suspend(self, target: InstanceTarget) -> None:

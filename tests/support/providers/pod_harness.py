@@ -23,6 +23,7 @@ from datum_compute.providers.conformance import (
     PrivateImage,
     failures,
     networks,
+    sleep,
     suspension,
 )
 from datum_compute.providers.conformance.harness import addresses, create, expect, run, wait
@@ -66,6 +67,7 @@ LACKS = {
     Capability.VIRTUAL_MACHINES: Lack(
         "a Pod runs containers", failures.a_virtual_machine_is_refused
     ),
+    Capability.SLEEP: Lack("whether a Pod is idle is not known", sleep.sleep_is_refused_in_words),
     Capability.KEPT: Lack("a Pod cannot be stopped", suspension.a_started_instance_is_made_anew),
     Capability.DISKS: Lack("a Pod's files end with it", failures.a_disk_is_refused),
 }

@@ -18,6 +18,7 @@ from datum_compute.providers.conformance import (
     networks,
     processes,
     removal,
+    sleep,
     suspension,
 )
 from datum_compute.providers.conformance.harness import (
@@ -38,6 +39,7 @@ CHECKS = tuple(
         lifecycle,
         removal,
         suspension,
+        sleep,
         failures,
         processes,
         data,

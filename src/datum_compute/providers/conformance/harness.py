@@ -40,6 +40,7 @@ class Capability(Enum):
     CAPACITY = "the site has a size, and an Instance can be too large for it"
     VIRTUAL_MACHINES = "virtual machines run"
     DISKS = "volumes can be disks"
+    SLEEP = "an idle Instance sleeps, and a connection wakes it"
     KEPT = "a stopped Instance keeps its address and files"
     PRIVATE_IMAGES = "images are pulled, also from registries that ask for a password"
 

@@ -109,6 +109,9 @@ class ContainerEngine:
             seconds=CALL_SECONDS + grace_seconds,
         )
 
+    async def pause(self, container: str) -> None:
+        await self._call("POST", f"/containers/{container}/pause")
+
     async def unpause(self, container: str) -> None:
         await self._call("POST", f"/containers/{container}/unpause")
 

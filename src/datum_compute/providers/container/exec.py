@@ -45,9 +45,12 @@ EXIT_SECONDS = 0.1
 
 
 async def start(
-    find_engine: Callable[[], ContainerEngine], uid: str, request: CommandRequest
+    find_engine: Callable[[], ContainerEngine],
+    uid: str,
+    request: CommandRequest,
+    on_close: Callable[[], None] = lambda: None,
 ) -> ContainerCommand:
-    """Raises ``ExecRefused``."""
+    """``on_close`` is called once, when the session is closed. Raises ``ExecRefused``."""
     try:
         engine = find_engine()
         container = await _find(engine, uid, request.container)
@@ -66,7 +69,7 @@ async def start(
     except EngineRefused as error:
         text = failures.one_line(error.message)
         raise ExecRefused(describe_command(text) or text) from error
-    return ContainerCommand(engine, identifier, request, stream, outbox)
+    return ContainerCommand(engine, identifier, request, stream, outbox, on_close)
 
 
 async def _find(engine: ContainerEngine, uid: str, name: str) -> str:
@@ -98,12 +101,14 @@ class ContainerCommand:
         request: CommandRequest,
         stream: AsyncIterator[bytes],
         outbox: asyncio.Queue[bytes | None],
+        on_close: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._id = identifier
         self._request = request
         self._stream = stream
         self._outbox = outbox
+        self._on_close: Callable[[], None] | None = on_close
         self._refusal = b""
         self._has_ended = False
 
@@ -172,4 +177,9 @@ class ContainerCommand:
             self._outbox.put_nowait(END_OF_INPUT)
             await asyncio.sleep(0)  # until it is written
             await asyncio.sleep(0)
-        await close_stream(self._stream)
+        try:
+            await close_stream(self._stream)
+        finally:
+            on_close, self._on_close = self._on_close, None
+            if on_close is not None:
+                on_close()

@@ -198,6 +198,9 @@ async def end_containers(env: Environment, engine: str, mark: str, *, remove: bo
     async with ContainerEngine(socket) as opened:
         found = await opened.containers(spec.platform_labels(mark))
         running = [each for each in found if str(each.get("State")) in ("running", "paused")]
+        for each in running:
+            if str(each.get("State")) == "paused":
+                await opened.unpause(str(each["Id"]))  # podman does not stop one that is paused
         await asyncio.gather(*(opened.stop(str(each["Id"]), GRACE_SECONDS) for each in running))
         if remove:
             for identifier in spec.removal_order(found):

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import math
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from ipaddress import IPv4Network
 from typing import Any, NoReturn, Self
 
@@ -20,12 +23,21 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.remote_command import CommandRequest, CommandSession
+from datum_compute.decisions import sleep
 from datum_compute.decisions.references import references_of
+from datum_compute.decisions.sleep import Rest, SleepPolicy
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.providers import protocol
 from datum_compute.providers.addresses import SubnetAddresses
 from datum_compute.providers.container import exec, failures, sockets, spec, states
+from datum_compute.providers.container.activator import (
+    Activator,
+    InstanceContainers,
+    Sleeper,
+    WakeFailed,
+    WakeMetrics,
+)
 from datum_compute.providers.container.engine import EngineRefused, EngineUnreachable
 from datum_compute.providers.container.images import Images
 from datum_compute.providers.container.logs import EngineLogs
@@ -35,11 +47,16 @@ from datum_compute.providers.container.states import ContainerState, Crashes
 from datum_compute.providers.container.sweep import SWEEP_SECONDS, EngineSweep
 from datum_compute.providers.container.volumes import EngineVolumes
 from datum_compute.providers.data import InstanceData, read_data
-from datum_compute.providers.errors import InsufficientCapacity, NotReady
+from datum_compute.providers.errors import InsufficientCapacity, NotReady, Rejected
 from datum_compute.providers.frame import provider_controller
 from datum_compute.providers.interfaces import InterfaceAddresses
 from datum_compute.providers.logs import FollowableLogs
-from datum_compute.providers.protocol import InstanceReport, InstanceTarget, LogLine
+from datum_compute.providers.protocol import (
+    ExecRefused,
+    InstanceReport,
+    InstanceTarget,
+    LogLine,
+)
 from datum_compute.providers.sandbox import (
     GRACE_SECONDS,
     LABEL_UID,
@@ -51,6 +68,7 @@ from datum_compute.providers.sandbox import (
 from datum_compute.runtime.backoff import RECONNECT
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.fleet import Fleet
+from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.runtime.request import Request
 from datum_compute.runtime.result import DONE, Result, Waiting
 from datum_compute.runtime.tasks import TaskGroup
@@ -84,6 +102,7 @@ class ContainerProvider:
         platform: str,
         networking: bool = True,
         settle_seconds: float = SETTLE_SECONDS,
+        metrics: MetricsRegistry | None = None,
     ) -> None:
         """``platform`` marks the containers as those of one platform. Without a TCP port an
         Instance is available once it has been up for ``settle_seconds``."""
@@ -99,15 +118,18 @@ class ContainerProvider:
         self._loopback = SubnetAddresses(loopback_range(platform, cell_name))
         self._runs: dict[str, Run] = {}
         self._slots = asyncio.Semaphore(STARTS)
+        self._activator = Activator()
+        self._wake_slots = asyncio.Semaphore(STARTS)
+        self._wake_metrics = WakeMetrics(metrics or MetricsRegistry())
         self._engine = sockets.EngineConnection(env, engine)
         self._capacity: tuple[int, int] | None = None
-        self._images = Images(self._engine, self._wake)
+        self._images = Images(self._engine, self._enqueue)
         self._volumes = EngineVolumes(self._engine)
         self._networks = EngineNetworks(self._engine, platform, cell_name)
         self._labels = spec.platform_labels(platform, cell_name)
         networks = self._networks if networking else None
         self._sweep = EngineSweep(
-            cell, self._engine, self._labels, networks, self._volumes, self._runs, self._wake
+            cell, self._engine, self._labels, networks, self._volumes, self._runs, self._enqueue
         )
         self._logs = FollowableLogs(EngineLogs(self._engine))
         self._stack = AsyncExitStack()
@@ -134,6 +156,7 @@ class ContainerProvider:
     async def __aenter__(self) -> Self:
         await self._engine.open()
         self._stack.push_async_callback(self._engine.close)
+        self._stack.push_async_callback(self._activator.close_all)
         tasks = await self._stack.enter_async_context(TaskGroup(f"containers of {self._cell_name}"))
         self._stack.push_async_callback(self._images.close)
         followed = [
@@ -161,16 +184,35 @@ class ContainerProvider:
         return self._logs.lines(uid, tail=tail, since=since, follow=follow)
 
     async def exec(self, uid: str, request: CommandRequest) -> CommandSession:
-        return await exec.start(self._engine, uid, request)
+        """Holds an Instance awake that sleeps otherwise."""
+        run = self._runs.get(uid)
+        if run is None or (sleeper := run.sleeper) is None:
+            return await exec.start(self._engine, uid, request)
+        sleeper.acquire()
+        try:
+            await sleeper.wait_awake()
+            return await exec.start(self._engine, uid, request, sleeper.release)
+        except WakeFailed as error:
+            sleeper.release()
+            raise ExecRefused(f"it does not wake: {error}") from error
+        except BaseException:
+            sleeper.release()
+            raise
 
     # Running an Instance.
 
     async def ensure(self, target: InstanceTarget) -> InstanceReport:
         run = self._run(target)
         self._logs.record_change(target.uid)
-        self._settle(run)
-        with self._engine_answers():
-            return await self._ensure(target, run)
+        try:
+            self._settle(run)
+            with self._engine_answers():
+                return await self._ensure(target, run)
+        except NotReady as error:
+            if run.sleeper is None or not run.sleeper.failure:
+                raise
+            # It was asleep and is not any more: the last report does not hold.
+            return self._with_sleep(target, run, protocol.starting("", run.addresses, error.delay))
 
     @contextmanager
     def _engine_answers(self) -> Iterator[None]:
@@ -189,9 +231,12 @@ class ContainerProvider:
             ) from error
 
     async def _ensure(self, target: InstanceTarget, run: Run) -> InstanceReport:
+        if run.sleeper is not None and run.sleeper.rest is not Rest.AWAKE:
+            return self._keep_asleep(target, run, run.sleeper)
         sandbox = sandbox_of(target)
         found = [await self._inspect(target, each.name) for each in sandbox.containers]
-        if not run.started and _was_available(target) and not _all_run(found):
+        stopped = not run.started and _was_available(target) and not _all_run(found)
+        if stopped and not target.instance.asleep:
             # So the platform left it when it was stopped. It is withdrawn before anything else.
             return protocol.starting("its containers are started", (), 0.0)
         if None in found:
@@ -208,7 +253,109 @@ class ContainerProvider:
             raise NotReady("a container was removed while it was created", delay=AWAY_SECONDS)
         if run.attachment is None:
             run.attachment = self._adopt(target, inspected[0])
-        return await self._drive(target, run, inspected)
+        await self._activate(target, run, inspected)
+        if run.sleeper is not None and run.sleeper.rest is not Rest.AWAKE:
+            return self._keep_asleep(target, run, run.sleeper)
+        return self._with_sleep(target, run, await self._drive(target, run, inspected))
+
+    # Sleeping.
+
+    async def _activate(
+        self, target: InstanceTarget, run: Run, inspected: list[dict[str, Any]]
+    ) -> None:
+        """Listen on its address, if it is one that sleeps. One that slept before this provider
+        ran goes on sleeping."""
+        found = run.attachment
+        policy = _sleep_policy(target)
+        if found is None or not found.activated or run.sleeper is not None:
+            return
+        sandbox = sandbox_of(target)
+        rest, idle = Rest.AWAKE, 0.0
+        if target.instance.asleep:
+            rest = states.rest_of([states.parse_state("", each).status for each in inspected])
+            condition = conditions.find(target.instance.status.conditions, compute.CONDITION_ASLEEP)
+            since = condition.last_transition_time if condition else self._env.now()
+            idle = policy.after_seconds + (self._env.now() - since).total_seconds()
+        names = [spec.container_name(target.instance, each.name) for each in sandbox.containers]
+        ports = [port.port for each in sandbox.containers for port in each.ports]
+        sleeper = Sleeper(
+            InstanceContainers(self._engine, names, self._wake_slots),
+            policy,
+            found.network_ip,
+            first_tcp_port(sandbox) or ports[0],
+            now=self._env.now,
+            changed=partial(self._enqueue, target.uid),
+            metrics=self._wake_metrics,
+            rest=rest,
+            idle_seconds=idle if rest is not Rest.AWAKE else 0.0,
+        )
+        try:
+            self._activator.open(target.uid, found.external_ip, ports, sleeper)
+        except PermissionError as error:
+            sleeper.close()
+            raise Rejected(
+                compute.REASON_CONFIGURATION_ERROR,
+                f"the platform may not listen on port {min(ports)} of {found.external_ip}:"
+                " ports below 1024 are for root",
+            ) from error
+        except OSError as error:
+            sleeper.close()
+            await self._move(target)
+            raise NotReady("its address was taken; it moves", delay=AWAY_SECONDS) from error
+        run.sleeper = sleeper
+
+    def _keep_asleep(self, target: InstanceTarget, run: Run, sleeper: Sleeper) -> InstanceReport:
+        """Its containers are not looked at: that it does not run is known, and why."""
+        sleeper.update(_sleep_policy(target))
+        run.started = run.available = False
+        if sleeper.is_held:
+            sleeper.begin_waking()
+        elif target.instance.asleep and sleeper.is_due:
+            self._deepen(target, run, sleeper)
+        return _asleep(run)
+
+    def _with_sleep(
+        self, target: InstanceTarget, run: Run, report: InstanceReport
+    ) -> InstanceReport:
+        """The report of an Instance that runs, with whether it sleeps."""
+        sleeper = run.sleeper
+        if sleeper is None:
+            asks = sleep.find_policy(target.instance.metadata.annotations) is not None
+            return replace(report, asleep=protocol.NO_SLEEP) if asks else report
+        sleeper.update(_sleep_policy(target))
+        if sleeper.is_waking:
+            return replace(_asleep(run), requeue_after=report.requeue_after)
+        if report.available.status != conditions.TRUE:
+            if sleeper.failure and report.available.status == conditions.UNKNOWN:
+                failure = protocol.failed(compute.REASON_WAKE_FAILED, sleeper.failure)
+                report = replace(report, available=failure)
+            return replace(report, asleep=protocol.AWAKE)
+        sleeper.failure = ""
+        if not sleeper.is_due:
+            return replace(report, asleep=protocol.AWAKE)
+        if not target.instance.asleep:
+            # On record first: a container that is found stopped has ended otherwise.
+            return replace(_asleep(run), requeue_after=0.0)
+        self._deepen(target, run, sleeper)
+        return _asleep(run)
+
+    def _deepen(self, target: InstanceTarget, run: Run, sleeper: Sleeper) -> None:
+        async def work() -> None:
+            try:
+                await sleeper.deepen()
+            finally:
+                self._enqueue(target.uid)
+
+        name = f"sleep {target.instance.metadata.name}"
+        run.task = asyncio.get_running_loop().create_task(work(), name=name)
+
+    async def _deactivate(self, uid: str) -> None:
+        """Close its address, also to those who would wake it."""
+        if (run := self._runs.get(uid)) is not None:
+            run.sleeper = None
+        await self._activator.close(uid)
+
+    # Starting it.
 
     async def _drive(
         self, target: InstanceTarget, run: Run, inspected: list[dict[str, Any]]
@@ -313,6 +460,7 @@ class ContainerProvider:
 
     async def suspend(self, target: InstanceTarget) -> None:
         """Its containers stay, and with them its addresses and data."""
+        await self._deactivate(target.uid)
         run = self._run(target)
         self._logs.record_change(target.uid)
         self._settle(run)
@@ -377,10 +525,15 @@ class ContainerProvider:
                         interface.subnet.namespace, interface.subnet.name, interface.range
                     )
                     network_ip = interface.address
-        publishes = any(each.ports for each in sandbox_of(target).containers)
-        external = publishes and sys.platform == "linux"
+        ports = [port for each in sandbox_of(target).containers for port in each.ports]
+        external = bool(ports) and sys.platform == "linux"
         external_ip = self._loopback.ensure((target.uid, 0)) if external else ""
-        return spec.Attachment(network, network_ip, external_ip)
+        activated = (
+            sleep.find_policy(target.instance.metadata.annotations) is not None
+            and bool(network_ip and external_ip)
+            and all(port.protocol == "TCP" for port in ports)
+        )
+        return spec.Attachment(network, network_ip, external_ip, activated)
 
     def _adopt(self, target: InstanceTarget, inspected: dict[str, Any]) -> spec.Attachment:
         """The addresses that a container of an earlier run of the platform has."""
@@ -389,6 +542,7 @@ class ContainerProvider:
             str(labels.get(spec.LABEL_NETWORK) or ""),
             str(labels.get(spec.LABEL_NETWORK_IP) or ""),
             str(labels.get(spec.LABEL_EXTERNAL_IP) or ""),
+            labels.get(spec.LABEL_ACTIVATED) == "true",
         )
         if attachment.external_ip:
             self._loopback.adopt([((target.uid, 0), attachment.external_ip)])
@@ -396,6 +550,7 @@ class ContainerProvider:
 
     async def _move(self, target: InstanceTarget) -> bool:
         """Make its containers anew with the next loopback address."""
+        await self._deactivate(target.uid)
         for container in reversed(sandbox_of(target).containers):
             await self._engine().remove(spec.container_name(target.instance, container.name))
         self._runs[target.uid].attachment = None
@@ -431,6 +586,7 @@ class ContainerProvider:
                 )
 
     async def remove(self, target: InstanceTarget) -> None:
+        await self._deactivate(target.uid)
         run = self._run(target)
         self._settle(run)
         if not run.removed:
@@ -476,7 +632,7 @@ class ContainerProvider:
                 await self._volumes.remove(target.uid, target.instance.metadata.name)
             run.removed = True
         finally:
-            self._wake(target.uid)
+            self._enqueue(target.uid)
 
     async def _stop(self, target: InstanceTarget, found: Sequence[dict[str, Any]]) -> None:
         engine = self._engine()
@@ -487,7 +643,7 @@ class ContainerProvider:
             running = [str(each["Id"]) for each in found if _runs(each)]
             await asyncio.gather(*(engine.stop(each, GRACE_SECONDS) for each in running))
         finally:
-            self._wake(target.uid)
+            self._enqueue(target.uid)
 
     def _forget(self, uid: str) -> None:
         self._runs.pop(uid, None)
@@ -506,7 +662,7 @@ class ContainerProvider:
                 async for event in self._engine().events(self._labels):
                     failed = 0
                     attributes = (event.get("Actor") or {}).get("Attributes") or {}
-                    self._wake(str(attributes.get(LABEL_UID) or ""))
+                    self._enqueue(str(attributes.get(LABEL_UID) or ""))
             except (EngineUnreachable, EngineRefused) as error:
                 if failed == 0:
                     logger.warning(
@@ -515,7 +671,7 @@ class ContainerProvider:
             await self._engine.open()
             await asyncio.sleep(RECONNECT.delay(failed, random.random()))
             failed += 1
-            self._wake_all()
+            self._enqueue_all()
 
     # Networks of Subnets that were deleted.
 
@@ -546,17 +702,28 @@ class ContainerProvider:
             return None
         return found if _labels(found).get(LABEL_UID) == target.uid else None
 
-    def _wake(self, uid: str) -> None:
+    def _enqueue(self, uid: str) -> None:
         if run := self._runs.get(uid):
             self._controller.enqueue(run.request)
 
-    def _wake_all(self) -> None:
+    def _enqueue_all(self) -> None:
         for run in self._runs.values():
             self._controller.enqueue(run.request)
 
 
 def _labels(inspected: dict[str, Any]) -> dict[str, str]:
     return (inspected.get("Config") or {}).get("Labels") or {}
+
+
+def _sleep_policy(target: InstanceTarget) -> SleepPolicy:
+    """Of one that the activator serves, also where its annotations were removed by hand."""
+    return sleep.find_policy(target.instance.metadata.annotations) or SleepPolicy(math.inf)
+
+
+def _asleep(run: Run) -> InstanceReport:
+    return InstanceReport(
+        protocol.PROGRAMMED, protocol.AVAILABLE_ASLEEP, run.addresses, asleep=protocol.ASLEEP
+    )
 
 
 def _runs(listed: dict[str, Any]) -> bool:

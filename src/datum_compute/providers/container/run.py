@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from datum_compute.providers.container.activator import Sleeper
+from datum_compute.providers.container.activator.connections import dial
 from datum_compute.providers.container.spec import Attachment
 from datum_compute.providers.container.states import Crashes
 from datum_compute.providers.protocol import Addresses
@@ -26,8 +28,14 @@ class Run:
     port: int | None = None
     """The port that shows that it is ready to serve."""
     task: asyncio.Task[None] | None = None
-    """What stops or removes its containers."""
+    """What pauses, stops or removes its containers."""
     removed: bool = False
+    sleeper: Sleeper | None = None
+    """Of one whose address the activator has."""
+
+    @property
+    def asleep(self) -> bool:
+        return self.sleeper is not None and self.sleeper.asleep
 
     @property
     def addresses(self) -> tuple[Addresses, ...]:
@@ -44,9 +52,8 @@ class Run:
         if not address:
             return True  # it has no address that could be asked
         try:
-            async with asyncio.timeout(DIAL_SECONDS):
-                _, writer = await asyncio.open_connection(address, port)
-        except (OSError, TimeoutError):
+            sock = await dial(address, port, DIAL_SECONDS)
+        except OSError:
             return False
-        writer.close()
+        sock.close()
         return True

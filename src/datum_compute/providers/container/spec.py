@@ -34,6 +34,8 @@ LABEL_NETWORK = PREFIX + "network"
 LABEL_SUBNET = PREFIX + "subnet"
 LABEL_NETWORK_IP = PREFIX + "network-ip"
 LABEL_EXTERNAL_IP = PREFIX + "external-ip"
+LABEL_ACTIVATED = PREFIX + "activated"
+"""``true`` where the external address is not the engine's, but the activator's."""
 LABEL_DATA = PREFIX + "data-version"
 """Of the ConfigMaps and Secrets that it was created with."""
 
@@ -51,6 +53,8 @@ class Attachment:
     network_ip: str = ""
     external_ip: str = ""
     """The loopback address its ports are published on; empty where none is."""
+    activated: bool = False
+    """Whether the activator has that address, and not the engine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,7 @@ def build_body(
             LABEL_NETWORK: attachment.network,
             LABEL_NETWORK_IP: attachment.network_ip,
             LABEL_EXTERNAL_IP: attachment.external_ip,
+            **({LABEL_ACTIVATED: "true"} if attachment.activated else {}),
             LABEL_DATA: data.version,
         },
         "HostConfig": host,
@@ -195,7 +200,7 @@ def _attach(
         f"{port.port}/{port.protocol.lower()}" for each in sandbox.containers for port in each.ports
     ]
     body["ExposedPorts"] = {port: {} for port in ports}
-    if attachment.external_ip:
+    if attachment.external_ip and not attachment.activated:
         host["PortBindings"] = {
             port: [{"HostIp": attachment.external_ip, "HostPort": port.split("/")[0]}]
             for port in ports

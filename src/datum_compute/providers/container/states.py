@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.decisions.sleep import Rest
 from datum_compute.providers import protocol
 from datum_compute.providers.protocol import Addresses, InstanceReport, failed
 
@@ -83,6 +84,14 @@ def crashing(crashes: Crashes, interfaces: tuple[Addresses, ...], wait: float) -
     times = "" if crashes.count <= 1 else f", {crashes.count} times so far"
     state = failed(compute.REASON_INSTANCE_CRASHING, f"{crashes.cause}{times}")
     return InstanceReport(protocol.PROGRAMMED, state, interfaces, requeue_after=wait)
+
+
+def rest_of(found: Sequence[str]) -> Rest:
+    """How deep an Instance rests that was asleep when its provider ended. One that runs was woken,
+    or not paused yet."""
+    if all(state == "running" for state in found):
+        return Rest.AWAKE
+    return Rest.PAUSED if all(state in ("running", "paused") for state in found) else Rest.STOPPED
 
 
 def up_seconds(states: Sequence[ContainerState], now: datetime) -> float:

@@ -33,8 +33,8 @@ SWEEP_SECONDS = 30.0
 
 
 class EngineSweep:
-    """``wake`` is called with the uid of an Instance that may have changed. ``networks`` is None in
-    a cell without networks."""
+    """``enqueue`` is called with the uid of an Instance that may have changed. ``networks`` is None
+    in a cell without networks."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class EngineSweep:
         networks: EngineNetworks | None,
         volumes: EngineVolumes,
         runs: Mapping[str, Run],
-        wake: Callable[[str], None],
+        enqueue: Callable[[str], None],
     ) -> None:
         self._cell = cell
         self._engine = engine
@@ -52,7 +52,7 @@ class EngineSweep:
         self._networks = networks
         self._volumes = volumes
         self._runs = runs
-        self._wake = wake
+        self._enqueue = enqueue
         self._orphans: set[str] = set()
         self._unused_networks: set[tuple[str, str]] = set()
 
@@ -66,8 +66,8 @@ class EngineSweep:
                 logger.debug("containers not listed", **self._labels, error=str(error))
 
     async def _look(self, seen: dict[str, str]) -> dict[str, str]:
-        """Wake the Instances whose containers changed without an event. Returns the state of each
-        container, by its id."""
+        """Enqueue the Instances whose containers changed without an event. Returns the state of
+        each container, by its id."""
         present: dict[str, str] = {}
         by_uid: dict[str, list[dict[str, Any]]] = {}
         for container in await self._engine().containers(self._labels):
@@ -77,22 +77,27 @@ class EngineSweep:
             by_uid.setdefault(uid, []).append(container)
             identifier, state = str(container["Id"]), str(container.get("State"))
             present[identifier] = state
-            if seen.get(identifier, state) != state or state != "running":
-                self._wake(uid)
+            if seen.get(identifier, state) == state == "running" or self._is_asleep(uid):
+                continue
+            self._enqueue(uid)
         for uid, run in list(self._runs.items()):
             if uid not in by_uid and run.available:
-                self._wake(uid)
+                self._enqueue(uid)
         await self._remove_orphans(by_uid)
         if self._networks is not None:
             await self._remove_unused_networks(self._networks)
         await self._dial_available()
         return present
 
+    def _is_asleep(self, uid: str) -> bool:
+        """Then it is known why it does not run, and what is wrong shows when it is woken."""
+        return (run := self._runs.get(uid)) is not None and run.asleep
+
     async def _dial_available(self) -> None:
-        """Wake the available Instances whose port does not accept connections any more."""
+        """Enqueue the available Instances whose port does not accept connections any more."""
         for uid, run in list(self._runs.items()):
             if run.available and run.port and not await run.accepts(run.port):
-                self._wake(uid)
+                self._enqueue(uid)
 
     async def _remove_orphans(self, by_uid: dict[str, list[dict[str, Any]]]) -> None:
         """What belongs to Instances that do not exist: their finalizer was taken away. Removed

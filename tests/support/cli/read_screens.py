@@ -306,14 +306,18 @@ def slow_to_start(here: CliSession) -> Iterator[str]:
 
 def asleep(here: CliSession) -> Iterator[str]:
     here.wait_until(10)
-    yield from deployed_from_file(here, manifest("api", sleep_after_seconds="30"))
+    yield from run_commands(here, f"{DEPLOY} --sleep-after=30s")
     here.wait_until(100)
     yield from run_commands(
         here,
         "status api",
         "instances",
         "why api",
+        "why api-default-dfw-0",
         "instances describe api-default-dfw-0",
+        "deploy api --sleep-after=never --dry-run",
+        "deploy api --sleep-after=soon",
+        "deploy api --sleep-after=5m --port=port-8080- --dry-run",
     )
 
 

@@ -83,6 +83,8 @@ def view(
     if stage:
         message = states.clean_message(str(stage.get("message", "")))
         view["rollout"] = {"stage": stage.get("reason"), "message": message}
+    if states.sleep_after(workload):
+        view["sleep"] = states.sleep_note(workload, queries.instances_of(context, name))
     view["object"] = workload
     return view
 
@@ -113,6 +115,7 @@ def _lines(
             ),
             ScreenLine("health", f"Health     {view['healthDetail']}"),
             *([ScreenLine("url", f"URL        {view['url']}")] if "url" in view else []),
+            *([ScreenLine("sleep", f"Sleep      {view['sleep']}")] if "sleep" in view else []),
             *(
                 [ScreenLine("rollout", f"Rollout    {view['rollout']['message']}")]
                 if "rollout" in view

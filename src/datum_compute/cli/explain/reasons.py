@@ -142,6 +142,12 @@ TEXTS = {
     ),
     reasons.REASON_AVAILABLE: ReasonText("available"),
     reasons.REASON_ASLEEP: ReasonText("asleep until the next request"),
+    reasons.REASON_WAKE_FAILED: ReasonText(
+        "does not wake",
+        "A connection came while it slept, and it did not answer in time: read what it writes when"
+        " it starts.",
+        command("logs", WORKLOAD),
+    ),
     reasons.REASON_STOPPED: ReasonText(
         "stopped", "No action needed: it is not running at the moment.", _WATCH
     ),

@@ -25,6 +25,7 @@ from datum_compute.api.compute.reasons import (
     REASON_PROGRAMMING_IN_PROGRESS,
     REASON_QUOTA_EXCEEDED,
     REASON_SCHEDULING_GATES_PRESENT,
+    REASON_SLEEP_NOT_SUPPORTED,
     REASON_SUSPENDED,
     lookup,
 )
@@ -58,6 +59,7 @@ def _labels(obj: Json) -> Mapping[str, str]:
 
 class InstancePhase(StrEnum):
     AVAILABLE = "Available"
+    ASLEEP = "Asleep"
     STARTING = "Starting"
     PENDING = "Pending"
     STOPPED = "Stopped"
@@ -78,6 +80,7 @@ class WorkloadHealth(StrEnum):
 
 _PHASE_COLOURS = {
     InstancePhase.AVAILABLE: Colour.GREEN,
+    InstancePhase.ASLEEP: Colour.GREEN,
     InstancePhase.STARTING: Colour.YELLOW,
     InstancePhase.PENDING: Colour.YELLOW,
     InstancePhase.STOPPED: Colour.YELLOW,
@@ -131,7 +134,8 @@ def instance_status(instance: Json) -> str:
 
 def instance_state(instance: Json) -> InstanceState:
     if is_true(instance, constants.CONDITION_READY):
-        return InstanceState(InstancePhase.AVAILABLE)
+        asleep = is_true(instance, constants.CONDITION_ASLEEP)
+        return InstanceState(InstancePhase.ASLEEP if asleep else InstancePhase.AVAILABLE)
     if (instance.get("status") or {}).get("suspended"):
         return InstanceState(InstancePhase.STOPPED, reason=REASON_SUSPENDED)
     granted = condition(instance, CONDITION_QUOTA_GRANTED)
@@ -171,6 +175,8 @@ def _provider_failure(instance: Json) -> Json:
 def instance_detail(instance: Json) -> tuple[str, str]:
     """The state in full, as a description shows it, and the message that goes with it."""
     state = instance_state(instance)
+    if state.phase is InstancePhase.ASLEEP:
+        return "Asleep — available, and woken by a connection", ""
     if state.phase in (InstancePhase.AVAILABLE, InstancePhase.STARTING, InstancePhase.STOPPED):
         return state.phase.value, ""
     message = clean_message(str(blocking_condition(instance).get("message", "")))
@@ -209,14 +215,44 @@ def instance_footer(found: Sequence[InstanceState], stale: int = 0) -> str:
     """The counts of instances; starting ones count as pending. ``stale`` are of cells that do not
     answer."""
     phases = [state.phase for state in found]
-    available = phases.count(InstancePhase.AVAILABLE)
+    asleep = phases.count(InstancePhase.ASLEEP)
+    available = phases.count(InstancePhase.AVAILABLE) + asleep
     failed = phases.count(InstancePhase.FAILED)
     stopped = phases.count(InstancePhase.STOPPED)
     pending = len(phases) - available - failed - stopped
     noun = "instance" if len(phases) == 1 else "instances"
-    counts = f"{len(phases)} {noun} — {available} Available, {pending} Pending, {failed} Failed"
+    sleeping = f" ({asleep} asleep)" if asleep else ""
+    counts = (
+        f"{len(phases)} {noun} — {available} Available{sleeping}, {pending} Pending,"
+        f" {failed} Failed"
+    )
     counts += f", {stopped} Stopped" if stopped else ""
     return f"{counts}; {stale} in a city that does not answer" if stale else counts
+
+
+def sleep_after(workload: Json) -> str:
+    """After how much idle time its Instances sleep, as its template says it; empty where they do
+    not."""
+    template = (workload.get("spec") or {}).get("template") or {}
+    notes = (template.get("metadata") or {}).get("annotations") or {}
+    after = notes.get(constants.ANNOTATION_SLEEP_AFTER)
+    if after is not None:
+        return "" if after == "never" else str(after)
+    if notes.get(constants.ANNOTATION_UNIKRAFT_POLICY) != "on":
+        return ""
+    return f"{notes.get(constants.ANNOTATION_UNIKRAFT_COOLDOWN, '1000')}ms"
+
+
+def sleep_note(workload: Json, instances: Sequence[Json]) -> str:
+    """Which of a workload's Instances sleep, for one whose Instances may."""
+    reasons = {condition(each, constants.CONDITION_ASLEEP).get("reason") for each in instances}
+    if REASON_SLEEP_NOT_SUPPORTED in reasons:
+        return "sleep is not active where it runs: its instances stay awake"
+    asleep = sum(is_true(each, constants.CONDITION_ASLEEP) for each in instances)
+    return (
+        f"{asleep} of {len(instances)} instances asleep,"
+        f" each after {sleep_after(workload)} without a connection"
+    )
 
 
 def instance_addresses(instance: Json) -> tuple[str | None, str | None]:

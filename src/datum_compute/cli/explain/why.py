@@ -11,9 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from datum_compute.api.compute.constants import LABEL_WORKLOAD_DEPLOYMENT_NAME
+from datum_compute.api.compute.constants import (
+    CONDITION_ASLEEP,
+    LABEL_WORKLOAD_DEPLOYMENT_NAME,
+)
 from datum_compute.api.compute.reasons import (
     REASON_PROVISIONING_INSTANCES,
+    REASON_SLEEP_NOT_SUPPORTED,
     REASON_SUSPENDED,
     REASON_TERMINATING,
     REASONS,
@@ -152,6 +156,9 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
             )
         if cause is not None and health is states.WorkloadHealth.STOPPED:
             cause = replace(cause, reason=REASON_SUSPENDED, message=report.detail)
+        elif cause is None and states.sleep_after(workload):
+            note = states.sleep_note(workload, queries.instances_of(context, name))
+            links = [Link("workload", name, health.value, note)]
         return _answer(context, links, cause, workload, name, [("Workload", name)])
     links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
     cause = _cause_of(worst)
@@ -162,7 +169,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
     if worst.row.deployment and not worst.stale and not worst.row.waits_for_wave:
         instance = _unready_instance(context, worst.row.deployment)
     if instance is not None:
-        links.append(_instance_link(instance))
+        links.append(_instance_link(instance, now))
         cause = _with_consequence(RootCause.of(states.blocking_condition(instance), now), worst)
     about = [("Workload", name), ("WorkloadDeployment", worst.row.deployment)]
     about += [("Instance", instance["metadata"]["name"])] if instance is not None else []
@@ -176,7 +183,7 @@ def _explain_instance(context: Context, instance: dict[str, Any]) -> Answer:
         Link("workload", who.workload),
         Link("placement", who.placement),
         Link("city", who.city),
-        _instance_link(instance),
+        _instance_link(instance, context.env.now()),
     ]
     links = [link for link in links if link.name]
     cause = None
@@ -186,8 +193,15 @@ def _explain_instance(context: Context, instance: dict[str, Any]) -> Answer:
     return _answer(context, links, cause, instance, who.workload, [("Instance", name)])
 
 
-def _instance_link(instance: Json) -> Link:
-    return Link("instance", instance["metadata"]["name"], states.instance_status(instance))
+def _instance_link(instance: Json, now: datetime) -> Link:
+    asleep = states.condition(instance, CONDITION_ASLEEP)
+    note = ""
+    if asleep.get("reason") == REASON_SLEEP_NOT_SUPPORTED:
+        note = "sleep is not active where it runs: it stays awake"
+    elif asleep.get("status") == "True":
+        seconds = seconds_since(str(asleep.get("lastTransitionTime", "")), now) or 0
+        note = f"for {precise_duration(seconds)}, until a connection wakes it"
+    return Link("instance", instance["metadata"]["name"], states.instance_status(instance), note)
 
 
 def _worst(found: Sequence[PlacementHealth]) -> PlacementHealth | None:
@@ -307,7 +321,7 @@ def _view(
     view: dict[str, Any] = {
         "name": subject["metadata"]["name"],
         "kind": kind,
-        "state": "Available" if cause is None else links[-1].state or links[0].state,
+        "state": links[-1].state or links[0].state,
         "chain": [
             {"kind": link.kind, "name": link.name, "state": link.state, "note": link.note}
             for link in links
@@ -343,7 +357,7 @@ def _screen(
 ) -> str:
     if cause is None:
         last = links[-1]
-        return f"{last.kind} {last.name}   Available   {last.note}".rstrip()
+        return f"{last.kind} {last.name}   {last.state}   {last.note}".rstrip()
     lines = _tree(links)
     indent = " " * (3 * max(1, len(links) - 1))
     lines += [indent + text for text in cause.describe()]

@@ -432,6 +432,8 @@ def _word(path: _Path) -> str:
             constants.ANNOTATION_ROLL_ON_CONFIG_CHANGE,
         ):
             return "roll on config change"
+        case ("template", "metadata", "annotations", constants.ANNOTATION_SLEEP_AFTER):
+            return "sleep after"
         case ("template", "metadata", "annotations", key):
             return f"annotation {key}"
         case ("template", "spec", "runtime", "resources", "instanceType"):

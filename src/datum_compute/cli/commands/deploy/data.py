@@ -1,22 +1,29 @@
-"""What the flags of ``deploy`` that name ConfigMaps and Secrets change in a manifest.
+"""What the flags of ``deploy`` about ConfigMaps and Secrets, and about sleep, change in a manifest.
 
 ``config/NAME`` and ``secret/NAME`` name one; a trailing ``-`` removes what names it.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from datum_compute.api.compute.constants import ANNOTATION_ROLL_ON_CONFIG_CHANGE
+from datum_compute.api.compute.constants import (
+    ANNOTATION_ROLL_ON_CONFIG_CHANGE,
+    ANNOTATION_SLEEP_AFTER,
+    ANNOTATION_UNIKRAFT_POLICY,
+)
 from datum_compute.api.name_patterns import LABEL_LIMIT
+from datum_compute.cli.arguments import parse_duration
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain.suggestions import AddFlag
 from datum_compute.cli.names import is_name
 
 Json = dict[str, Any]
 
+NEVER = "never"
 VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 
 
@@ -188,6 +195,29 @@ def change_roll(workload: Json, rolls: bool) -> None:
     annotations.pop(ANNOTATION_ROLL_ON_CONFIG_CHANGE, None)
     if rolls:
         annotations[ANNOTATION_ROLL_ON_CONFIG_CHANGE] = "true"
+    template["metadata"] = {**metadata, "annotations": annotations}
+
+
+def check_sleep_after(text: str) -> None:
+    try:
+        valid = text == NEVER or parse_duration(text) >= 1
+    except argparse.ArgumentTypeError:
+        valid = False
+    if not valid:
+        raise usage(
+            f'--sleep-after "{text}": expected a duration of 1s or more, or {NEVER}',
+            AddFlag("--sleep-after", "5m"),
+        )
+
+
+def change_sleep_after(workload: Json, text: str) -> None:
+    """``never`` is written only where the annotations of Unikraft let it sleep otherwise."""
+    template: Json = workload["spec"]["template"]
+    metadata = template.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {})}
+    annotations.pop(ANNOTATION_SLEEP_AFTER, None)
+    if text != NEVER or annotations.get(ANNOTATION_UNIKRAFT_POLICY) == "on":
+        annotations[ANNOTATION_SLEEP_AFTER] = text
     template["metadata"] = {**metadata, "annotations": annotations}
 
 

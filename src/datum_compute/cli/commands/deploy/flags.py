@@ -101,6 +101,7 @@ class Flags(NamedTuple):
     mounts: tuple[str, ...] = ()
     pull_secrets: tuple[str, ...] = ()
     roll_on_config_change: bool | None = None
+    sleep_after: str | None = None
     waves: str | None = None
     soak: str | None = None
     gate: str | None = None
@@ -518,6 +519,15 @@ FLAGS = (
         "replace every instance when a ConfigMap or Secret that the workload names changes",
         of_container=False,
         switch=True,
+    ),
+    Flag(
+        "--sleep-after",
+        "sleep_after",
+        data.change_sleep_after,
+        "let an instance sleep when no connection has been open for so long; the next one wakes"
+        " it; never keeps it awake",
+        metavar="DURATION|never",
+        check=data.check_sleep_after,
     ),
     Flag(
         "--command",

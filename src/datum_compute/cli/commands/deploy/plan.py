@@ -248,6 +248,8 @@ def summary(workload: Workload) -> list[tuple[str, str]]:
     annotations = (spec["template"].get("metadata") or {}).get("annotations") or {}
     if annotations.get(ANNOTATION_ROLL_ON_CONFIG_CHANGE):
         lines.append(("roll on config change", annotations[ANNOTATION_ROLL_ON_CONFIG_CHANGE]))
+    if after := states.sleep_after(workload):
+        lines.append(("sleep after", after))
     return lines
 
 

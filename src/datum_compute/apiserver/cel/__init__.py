@@ -3,7 +3,7 @@ of webhooks use it.
 
 :func:`compile_expression` parses an expression (``syntax``), checks its types against declared
 ones (``types``) and turns it into closures over plain JSON values (``compiler``), with the
-functions of ``functions`` and ``kubernetes``. What comes out is a :class:`Program`; nothing
+functions of ``functions`` and ``kubernetes``. What comes out is a :class:`CelProgram`; nothing
 outside this package knows more of the language.
 
 An evaluation has a budget, counted in steps and never by a clock: an expression that needs more
@@ -21,7 +21,7 @@ from datum_compute.apiserver.cel.types import CelType, declare, parse_type
 from datum_compute.apiserver.cel.values import Budget, CelError, Optional, OverBudget
 
 
-class Program(Protocol):
+class CelProgram(Protocol):
     """A compiled expression."""
 
     type: CelType
@@ -35,7 +35,7 @@ class Program(Protocol):
         ...
 
 
-def compile_expression(text: str, variables: Mapping[str, CelType]) -> Program:
+def compile_expression(text: str, variables: Mapping[str, CelType]) -> CelProgram:
     """Raises CompileError, whose text says what is wrong and where."""
     return compile_program(text, variables)
 
@@ -43,11 +43,11 @@ def compile_expression(text: str, variables: Mapping[str, CelType]) -> Program:
 __all__ = (
     "Budget",
     "CelError",
+    "CelProgram",
     "CelType",
     "CompileError",
     "Optional",
     "OverBudget",
-    "Program",
     "compile_expression",
     "declare",
     "parse_type",

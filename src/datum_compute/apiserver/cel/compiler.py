@@ -1,9 +1,9 @@
 """From a tree to closures: types are checked, functions chosen and steps estimated in one pass.
 
-Each node becomes a :class:`Node`. Its ``run`` takes the slots of an evaluation: the budget first,
-then the variables, then those of the macros. Estimates follow those of the real server closely
-enough to refuse the same rules: what grows with data is multiplied by how large the schema lets
-the data become.
+Each node becomes a :class:`CelNode`. Its ``run`` takes the slots of an evaluation: the budget
+first, then the variables, then those of the macros. Estimates follow those of the real server
+closely enough to refuse the same rules: what grows with data is multiplied by how large the
+schema lets the data become.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _TYPE_NAMES = frozenset(
 _NO_OVERLOAD = "no such overload"
 
 
-class Node(NamedTuple):
+class CelNode(NamedTuple):
     type: CelType
     run: Run
     cost: int = 0
@@ -75,9 +75,9 @@ class Node(NamedTuple):
 
 
 class CompiledProgram:
-    """Implements :class:`~datum_compute.apiserver.cel.Program`."""
+    """Implements :class:`~datum_compute.apiserver.cel.CelProgram`."""
 
-    def __init__(self, node: Node, variables: Sequence[str], used: set[str], slots: int) -> None:
+    def __init__(self, node: CelNode, variables: Sequence[str], used: set[str], slots: int) -> None:
         self.type = node.type
         self.cost = min(node.cost, UNBOUNDED)
         self._run = node.run
@@ -107,6 +107,18 @@ class _Compiler:
         self.declared = frozenset(variables)
         self.used: set[str] = set()
         self.slots = len(self.scope) + 1
+        self._builders: dict[str, Callable[[Expr], CelNode]] = {
+            "const": self._const,
+            "ident": self._ident,
+            "select": self._select,
+            "optselect": self._optselect,
+            "call": self._call,
+            "member": self._member,
+            "list": self._list,
+            "map": self._map,
+            "and": lambda expr: self._logic(expr, "_&&_", False),
+            "or": lambda expr: self._logic(expr, "_||_", True),
+        }
         self.is_mixed = False
         """Whether a list comes next whose entries may be of several types."""
         self.count = 0
@@ -115,38 +127,37 @@ class _Compiler:
     def fail(self, at: int, why: str) -> NoReturn:
         raise CompileError(self.source, at, why)
 
-    def node(self, expr: Expr) -> Node:
+    def node(self, expr: Expr) -> CelNode:
         self.count += 1
-        build: Callable[[Expr], Node] = getattr(self, f"_{expr.kind}")
-        return build(expr)
+        return self._builders[expr.kind](expr)
 
-    def _const(self, expr: Expr) -> Node:
+    def _const(self, expr: Expr) -> CelNode:
         value = expr.value
         if isinstance(value, str | bytes):
             size = len(value.encode() if isinstance(value, str) else value)
             kind = STRING if isinstance(value, str) else BYTES
-            return Node(kind, lambda _: value, 0, size, value)
-        return Node(_CONSTANTS[type(value)], lambda _: value)
+            return CelNode(kind, lambda _: value, 0, size, value)
+        return CelNode(_CONSTANTS[type(value)], lambda _: value)
 
-    def _ident(self, expr: Expr) -> Node:
+    def _ident(self, expr: Expr) -> CelNode:
         name = expr.value
         if name in self.scope:
             slot, kind = self.scope[name]
             if name in self.declared and slot <= len(self.declared):
                 self.used.add(name)
-            return Node(kind, lambda slots: slots[slot], 1, kind.max_size)
+            return CelNode(kind, lambda slots: slots[slot], 1, kind.max_size)
         if name not in _TYPE_NAMES:
             self.fail(expr.at, f"undeclared reference to '{name}' (in container '')")
         return self._type_value(name)
 
-    def _type_value(self, name: str) -> Node:
+    def _type_value(self, name: str) -> CelNode:
         value = TypeValue(name)
         kind = parse_type({"list": "list(dyn)", "map": "map(dyn,dyn)"}.get(name, name))
-        return Node(CelType("type", (kind,)), lambda _: value, 1)
+        return CelNode(CelType("type", (kind,)), lambda _: value, 1)
 
     # Fields.
 
-    def _select(self, expr: Expr) -> Node:
+    def _select(self, expr: Expr) -> CelNode:
         path = _path(expr)
         if path in _TYPE_NAMES and path.partition(".")[0] not in self.scope:
             return self._type_value(path)
@@ -164,7 +175,7 @@ class _Compiler:
             except (TypeError, IndexError):
                 raise CelError(_NO_OVERLOAD) from None
 
-        return Node(kind, run, operand.cost + 1, kind.max_size)
+        return CelNode(kind, run, operand.cost + 1, kind.max_size)
 
     def _field(self, expr: Expr, kind: CelType) -> tuple[str, CelType]:
         """The key of a field in JSON, and its type."""
@@ -177,10 +188,10 @@ class _Compiler:
             self.fail(expr.at, f"type '{kind}' does not support field selection")
         return name, kind.item
 
-    def _optselect(self, expr: Expr) -> Node:
+    def _optselect(self, expr: Expr) -> CelNode:
         return self._optional_select(expr, self.node(expr.args[0]))
 
-    def _optional_select(self, expr: Expr, operand: Node) -> Node:
+    def _optional_select(self, expr: Expr, operand: CelNode) -> CelNode:
         is_optional = operand.type.name == "optional_type"
         key, kind = self._field(expr, operand.type.item if is_optional else operand.type)
         inner = operand.run
@@ -195,9 +206,9 @@ class _Compiler:
                 raise CelError(_NO_OVERLOAD)
             return Optional((value[key],)) if key in value else Optional()
 
-        return Node(CelType("optional_type", (kind,)), run, operand.cost + 1)
+        return CelNode(CelType("optional_type", (kind,)), run, operand.cost + 1)
 
-    def _has(self, expr: Expr, args: tuple[Expr, ...]) -> Node:
+    def _has(self, expr: Expr, args: tuple[Expr, ...]) -> CelNode:
         if len(args) != 1 or args[0].kind not in ("select", "optselect"):
             self.fail(expr.at, "invalid argument to has() macro")
         operand = self.node(args[0].args[0])
@@ -213,17 +224,11 @@ class _Compiler:
                 raise CelError(_NO_OVERLOAD)
             return key in value
 
-        return Node(BOOL, run, operand.cost)
+        return CelNode(BOOL, run, operand.cost)
 
     # Logic.
 
-    def _and(self, expr: Expr) -> Node:
-        return self._logic(expr, "_&&_", False)
-
-    def _or(self, expr: Expr) -> Node:
-        return self._logic(expr, "_||_", True)
-
-    def _logic(self, expr: Expr, name: str, decisive: bool) -> Node:
+    def _logic(self, expr: Expr, name: str, decisive: bool) -> CelNode:
         """An operand that decides hides errors of others."""
         nodes = [self.node(one) for one in expr.args]
         for node in nodes:
@@ -247,9 +252,9 @@ class _Compiler:
                 raise failure
             return not decisive
 
-        return Node(BOOL, run, sum(node.cost for node in nodes))
+        return CelNode(BOOL, run, sum(node.cost for node in nodes))
 
-    def _conditional(self, expr: Expr, nodes: list[Node]) -> Node:
+    def _conditional(self, expr: Expr, nodes: list[CelNode]) -> CelNode:
         test, one, other = nodes
         bound: dict[str, CelType] = {}
         any_type = parse_type("A")
@@ -266,11 +271,11 @@ class _Compiler:
             raise CelError(_NO_OVERLOAD)
 
         kind = DYN if DYN in (one.type, other.type) else bound["A"]
-        return Node(kind, run, test.cost + max(one.cost, other.cost), max(one.size, other.size))
+        return CelNode(kind, run, test.cost + max(one.cost, other.cost), max(one.size, other.size))
 
     # Literals.
 
-    def _list(self, expr: Expr) -> Node:
+    def _list(self, expr: Expr) -> CelNode:
         is_mixed, self.is_mixed = self.is_mixed, False
         nodes = [self.node(one) for one in expr.args]
         kind = DYN if is_mixed else self._common(expr, nodes, expr.value)
@@ -286,9 +291,9 @@ class _Compiler:
                     found.append(value)
             return found
 
-        return Node(list_of(kind), run, 10 + sum(node.cost for node in nodes), len(nodes))
+        return CelNode(list_of(kind), run, 10 + sum(node.cost for node in nodes), len(nodes))
 
-    def _map(self, expr: Expr) -> Node:
+    def _map(self, expr: Expr) -> CelNode:
         keys = [self.node(one) for one in expr.args[::2]]
         items = [self.node(one) for one in expr.args[1::2]]
         kind = CelType(
@@ -311,9 +316,9 @@ class _Compiler:
                     found[key.run(slots)] = value.held[0]
             return found
 
-        return Node(kind, run, 30 + sum(n.cost for n in (*keys, *items)), len(keys))
+        return CelNode(kind, run, 30 + sum(n.cost for n in (*keys, *items)), len(keys))
 
-    def _common(self, expr: Expr, nodes: list[Node], optional: list[bool]) -> CelType:
+    def _common(self, expr: Expr, nodes: list[CelNode], optional: list[bool]) -> CelType:
         """The one type of all entries."""
         bound: dict[str, CelType] = {}
         for node, is_optional in zip(nodes, optional, strict=True):
@@ -328,7 +333,7 @@ class _Compiler:
 
     # Calls.
 
-    def _member(self, expr: Expr) -> Node:
+    def _member(self, expr: Expr) -> CelNode:
         name, target, args = expr.value, expr.args[0], expr.args[1:]
         if name in _MACROS and len(args) in _MACROS[name]:
             return self._macro(expr, name, target, args)
@@ -341,7 +346,7 @@ class _Compiler:
         self.is_mixed = False
         return self._choose(expr, name, nodes, True)
 
-    def _call(self, expr: Expr) -> Node:
+    def _call(self, expr: Expr) -> CelNode:
         if expr.value == "has":
             return self._has(expr, expr.args)
         nodes = [self.node(one) for one in expr.args]
@@ -349,11 +354,11 @@ class _Compiler:
             return self._conditional(expr, nodes)
         return self._choose(expr, expr.value, nodes, False)
 
-    def _no_overload(self, expr: Expr, name: str, nodes: list[Node]) -> NoReturn:
+    def _no_overload(self, expr: Expr, name: str, nodes: list[CelNode]) -> NoReturn:
         types = ", ".join(str(node.type) for node in nodes)
         self.fail(expr.at, f"found no matching overload for '{name}' applied to '({types})'")
 
-    def _choose(self, expr: Expr, name: str, nodes: list[Node], is_member: bool) -> Node:
+    def _choose(self, expr: Expr, name: str, nodes: list[CelNode], is_member: bool) -> CelNode:
         if name not in OVERLOADS:
             self.fail(expr.at, f"undeclared reference to '{name}' (in container '')")
         chosen, result = [], None
@@ -373,9 +378,9 @@ class _Compiler:
         if size is None:
             size = 1 if result.name in _SCALARS - {"string", "bytes"} else UNBOUNDED
         run = self._call_of(name, chosen, nodes)
-        return Node(result, run, cost + sum(node.cost for node in nodes), size)
+        return CelNode(result, run, cost + sum(node.cost for node in nodes), size)
 
-    def _check_literals(self, expr: Expr, name: str, nodes: list[Node]) -> None:
+    def _check_literals(self, expr: Expr, name: str, nodes: list[CelNode]) -> None:
         """Constants that never convert are errors of the rule."""
         at = {"matches": 1, "find": 1, "findAll": 1, "duration": 0, "timestamp": 0}.get(name)
         if at is None or at >= len(nodes) or not isinstance(nodes[at].constant, str):
@@ -389,7 +394,7 @@ class _Compiler:
         except CelError as error:
             self.fail(expr.at, f"invalid {name} argument: {error}")
 
-    def _call_of(self, name: str, chosen: list[Overload], nodes: list[Node]) -> Run:
+    def _call_of(self, name: str, chosen: list[Overload], nodes: list[CelNode]) -> Run:
         runs = tuple(node.run for node in nodes)
         types = [node.type for node in nodes]
         if len(chosen) == 1 and not any(_is_open(one) for one in types):
@@ -423,7 +428,7 @@ class _Compiler:
 
     # Macros.
 
-    def _macro(self, expr: Expr, name: str, target: Expr, args: tuple[Expr, ...]) -> Node:
+    def _macro(self, expr: Expr, name: str, target: Expr, args: tuple[Expr, ...]) -> CelNode:
         if args[0].kind != "ident":
             self.fail(args[0].at, "argument must be a simple name")
         items = self.node(target)
@@ -443,11 +448,13 @@ class _Compiler:
         cost = items.cost + min(items.size, UNBOUNDED) * each + 1
         run = _LOOPS[name](items.run, slot, [body.run for body in bodies], steps)
         if name in ("all", "exists", "exists_one", "existsOne"):
-            return Node(BOOL, run, cost)
+            return CelNode(BOOL, run, cost)
         result = list_of(entry if name == "filter" else bodies[-1].type, items.size)
-        return Node(result, run, cost, items.size)
+        return CelNode(result, run, cost, items.size)
 
-    def _bodies(self, name: str, kind: CelType, exprs: tuple[Expr, ...]) -> tuple[int, list[Node]]:
+    def _bodies(
+        self, name: str, kind: CelType, exprs: tuple[Expr, ...]
+    ) -> tuple[int, list[CelNode]]:
         slot, held = self.slots, self.scope.get(name)
         self.slots += 1
         self.scope[name] = slot, kind
@@ -458,11 +465,13 @@ class _Compiler:
             self.scope[name] = held
         return slot, nodes
 
-    def _check_test(self, expr: Expr, node: Node) -> None:
+    def _check_test(self, expr: Expr, node: CelNode) -> None:
         if node.type not in (BOOL, DYN):
             self.fail(expr.at, f"expected type 'bool' but found '{node.type}'")
 
-    def _optional_macro(self, expr: Expr, name: str, items: Node, args: tuple[Expr, ...]) -> Node:
+    def _optional_macro(
+        self, expr: Expr, name: str, items: CelNode, args: tuple[Expr, ...]
+    ) -> CelNode:
         if items.type.name != "optional_type" and items.type != DYN:
             self._no_overload(expr, name, [items])
         slot, (body,) = self._bodies(args[0].value, items.type.item, args[1:])
@@ -481,7 +490,7 @@ class _Compiler:
             return found if is_flat else Optional((found,))
 
         kind = body.type if is_flat else CelType("optional_type", (body.type,))
-        return Node(kind, run, items.cost + body.cost + 3)
+        return CelNode(kind, run, items.cost + body.cost + 3)
 
 
 def _path(expr: Expr) -> str:
@@ -748,7 +757,7 @@ _ROUND = {"all": 3, "exists": 4, "exists_one": 2, "existsOne": 2, "map": 12, "fi
 """What the real server counts for a round beside the body."""
 
 
-def _estimate(name: str, nodes: list[Node]) -> tuple[int, int | None]:
+def _estimate(name: str, nodes: list[CelNode]) -> tuple[int, int | None]:
     """Steps of a call, and the size of its result; None where only the type tells."""
     sizes = [node.size for node in nodes]
     first = sizes[0] if sizes else 1

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from datum_compute.api import fields
 from datum_compute.api.fields import MAX_ERRORS, FieldError, FieldErrorType, FieldPath
 from datum_compute.apiserver import cel
-from datum_compute.apiserver.cel import Budget, CelError, CelType, OverBudget, Program
+from datum_compute.apiserver.cel import Budget, CelError, CelProgram, CelType, OverBudget
 from datum_compute.apiserver.schema import Schema
 
 JsonSchema = Mapping[str, Any]
@@ -71,9 +71,9 @@ class _Rule(NamedTuple):
     """One compiled rule."""
 
     source: Mapping[str, Any]
-    program: Program | None
+    program: CelProgram | None
     """None if it does not compile: ``shown`` says why."""
-    message: Program | None
+    message: CelProgram | None
     uses_old: bool
     shown: str
 
@@ -424,7 +424,7 @@ class _SchemaCompiler:
         wanted: str,
         path: FieldPath,
         variables: Mapping[str, CelType],
-    ) -> Program | str:
+    ) -> CelProgram | str:
         """The program, or why there is none."""
         is_rule = name == "rule"
         try:

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from datum_compute.apiserver import cel
@@ -91,6 +91,7 @@ def test_an_expression_has_its_value(text: str, expected: Any) -> None:
         assert evaluate(text) == expected
 
 
+@settings(deadline=None)
 @given(one=int64, other=int64)
 def test_integers_are_exact_or_an_error(one: int, other: int) -> None:
     for operator, exact in (("+", one + other), ("-", one - other), ("*", one * other)):
@@ -111,6 +112,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(one=json_values, other=json_values)
 def test_equality_is_reflexive_symmetric_and_knows_true_from_one(one: Any, other: Any) -> None:
     same = cel.compile_expression("x == y", DYN)
@@ -122,6 +124,7 @@ def test_equality_is_reflexive_symmetric_and_knows_true_from_one(one: Any, other
         assert there is False
 
 
+@settings(deadline=None)
 @given(values=st.lists(st.integers(-9, 9), max_size=9))
 def test_macros_agree_with_python(values: list[int]) -> None:
     def run(text: str) -> Any:
@@ -134,11 +137,13 @@ def test_macros_agree_with_python(values: list[int]) -> None:
     assert run("x.map(v, v > 0, -v)") == [-v for v in values if v > 0]
 
 
+@settings(deadline=None)
 @given(value=st.floats(allow_nan=False, allow_infinity=False))
 def test_a_number_written_out_reads_as_the_same_number(value: float) -> None:
     assert math.isclose(evaluate("double(string(x))", x=value), value, rel_tol=1e-15)
 
 
+@settings(deadline=None)
 @given(text=st.text(alphabet="x.()[]{}'\"+-*/!&|?:,1a \\", max_size=30))
 def test_any_text_compiles_or_is_refused(text: str) -> None:
     try:

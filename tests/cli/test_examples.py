@@ -67,9 +67,9 @@ def runs(here: CliSession, example: str) -> str:
 
 
 def test_every_example_runs() -> None:
-    with cli_session("DFW", "IAD", "LHR") as here, console_desk(here):
+    with cli_session("DFW", "IAD", "LHR", router_port=7480) as here, console_desk(here):
         here.logs = {f"hello-default-{city}-0/log": "" for city in ("dfw", "iad", "lhr")}
-        deploy = "deploy hello --image=a:1 --city=DFW,IAD,LHR --waves=each"
+        deploy = "deploy hello --image=a:1 --city=DFW,IAD,LHR --waves=each --http-port=80"
         assert here.run(deploy).code == 0
         for cell in ("dfw", "iad", "lhr"):
             here.platform.providers.set_provider(cell, ScriptedCommands())

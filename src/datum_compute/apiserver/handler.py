@@ -263,6 +263,8 @@ class RequestHandler:
 
     def _run(self, verb: str, call: RequestContext) -> HttpResponse | Awaitable[HttpResponse]:
         renderer = Renderer(call, self._env.now)
+        if verb == "get":
+            reads.check_revision(call)
         is_heavy = self._offload is not None and cost.is_heavy(verb, call)
         for admission in self._admissions:
             if admission.matches(verb, call):  # a kind has one at most

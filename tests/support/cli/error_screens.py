@@ -161,7 +161,7 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "status a b",
         "status web --outptu json",
         "stats web",
-        "console web",
+        "shell web",
         "exec web-0",
         "exec -t web-0 -- ls",
         "status web -o xml",
@@ -538,6 +538,8 @@ def _commands(ledger: ErrorTranscript, here: CliSession) -> None:
     ledger.at(here, "ssh idle")
     ledger.at(here, "open idle")
     ledger.at(here, "open idle --city LHR")
+    ledger.at(here, "deploy idle --sleep-after=soon")
+    ledger.at(here, "console")
     assert here.run("deploy idle --http-port=80 --no-wait").code == 0
     ledger.at(here, "open idle")
     assert here.run("destroy idle --yes").code == 0

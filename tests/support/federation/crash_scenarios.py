@@ -426,8 +426,8 @@ async def deployed_in_waves_with_a_way_back(on: Stage) -> None:
     await waved(on, onFailure="Undo")
 
 
-async def roll(on: Stage, image: str, **more: str) -> None:
-    await change(on, replace(WEB, image=image, minimum=1, cities=("DFW", "LHR"), **more))
+async def roll(on: Stage, image: str, fail: str = "") -> None:
+    await change(on, replace(WEB, image=image, minimum=1, cities=("DFW", "LHR"), fail=fail))
 
 
 async def roll_in_waves(on: Stage) -> None:

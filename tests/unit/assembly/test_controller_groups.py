@@ -77,8 +77,12 @@ async def test_a_cell_runs_the_provider_of_its_settings(provider: str, tmp_path:
     running = set(build_manager(env, settings, planes, metrics).statistics())
     await planes.close()
 
-    controllers = {"workload-deployment", "instance"}
-    assert running == controllers | (set() if provider == "none" else {f"provider-{provider}"})
+    expected = {"workload-deployment", "instance"}
+    if provider != "none":
+        expected.add(f"provider-{provider}")
+    if provider == "pod":
+        expected.add("provider-pod-service")
+    assert running == expected
 
 
 async def test_a_setting_that_the_provider_refuses_is_an_error_at_start(tmp_path: Path) -> None:

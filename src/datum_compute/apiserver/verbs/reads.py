@@ -37,10 +37,15 @@ _TOKEN_VERSION = "meta.k8s.io/v1"
 _decode_token = msgspec.json.Decoder(_Token).decode
 
 
-def get(call: RequestContext, renderer: Renderer) -> HttpResponse:
+def check_revision(call: RequestContext) -> None:
+    """Raise 504 where a get asks for a state that is yet to come."""
     revision, current = call.number("resourceVersion"), call.plane.store.revision
     if revision is not None and revision > current:
         raise status.revision_too_large(revision, current)
+
+
+def get(call: RequestContext, renderer: Renderer) -> HttpResponse:
+    """On the loop :func:`check_revision` comes first: a worker process knows no revision."""
     stored = call.existing()
     return renderer.one(stored, call.plane.store.value(stored))
 

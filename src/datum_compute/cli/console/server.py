@@ -33,7 +33,7 @@ from datum_compute.cli.console.live import Live
 from datum_compute.cli.console.project import Project
 from datum_compute.cli.console.sessions import LINK_LIFE, Grant, Sessions
 from datum_compute.cli.errors import PROGRAM, CommandError
-from datum_compute.cli.explain.suggestions import Invocation, command
+from datum_compute.cli.explain.suggestions import Command, Invocation
 from datum_compute.cli.names import is_name, is_project
 from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse
@@ -241,7 +241,7 @@ class Console:
         for each in ended:
             each.end()
         # The flags of a command line come last: the page puts its words between.
-        program, _, flags = grant.invocation.render(command("WORDS")).partition(" WORDS")
+        program, _, flags = grant.invocation.render(Command(("WORDS",))).partition(" WORDS")
         session = {"token": token, "project": grant.project, "allowWrites": grant.allow_writes}
         return _json(200, session | {"program": program, "flags": flags, "now": now.isoformat()})
 

@@ -185,7 +185,7 @@ class WaveRules:
 
 
 def _cities(workload: Values | None) -> tuple[str, ...]:
-    placements = workload["spec"]["placements"] if workload else ()
+    placements = workload["spec"].get("placements", ()) if workload else ()
     return tuple(city.lower() for each in placements for city in each["cityCodes"])
 
 

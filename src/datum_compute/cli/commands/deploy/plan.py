@@ -194,7 +194,9 @@ async def _dry_run_result(wanted: Workload, trial: Awaitable[Object]) -> Workloa
     try:
         return to_dict(await trial)
     except errors.Invalid as refused:
-        unknown = [] if refused.causes else unknown_fields(wanted)
+        # Unknown fields are no fault of a field: a create has no cause then, and a patch itself.
+        is_form = all(cause.field == "patch" for cause in refused.causes)
+        unknown = unknown_fields(wanted) if is_form else []
         if unknown:
             raise unknown_fields_error(refused, unknown) from refused
         raise

@@ -142,11 +142,11 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
             next_steps: tuple[Suggestion, ...] = (command("local", "check"),)
         else:
             message += "; its state is kept, and the next start goes on from there"
-            flag = {
-                process.StartOutcome.PORT_TAKEN: "--port",
-                process.StartOutcome.ROUTER_PORT_TAKEN: "--router-port",
-            }.get(outcome)
-            see = command("local", "up", flag, "N") if flag else Remark(f"see {state.log}")
+            see: Suggestion = Remark(f"see {state.log}")
+            if outcome is process.StartOutcome.PORT_TAKEN:
+                see = command("local", "up", "--port", "N")
+            elif outcome is process.StartOutcome.ROUTER_PORT_TAKEN:
+                see = command("local", "up", "--router-port", "N")
             next_steps = see, command("local", "reset")
         raise CommandError(
             message,

@@ -19,6 +19,7 @@ from datum_compute.api.name_patterns import DNS_LABEL, LABEL_LIMIT
 DOMAIN = "localhost"
 """Every name below it means this machine, to browsers and to curl."""
 _LABEL = re.compile(DNS_LABEL)
+_NUMBER = re.compile(r"[1-9][0-9]{0,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +60,15 @@ class RequestedHost:
     """In lower case; empty where the request names none."""
 
 
-def parse_port(text: str) -> int | None:
+def parse_port(text: object) -> int | None:
     """The number in its one spelling; None for anything else."""
-    if not (text.isascii() and text.isdecimal()) or len(text) > 5 or text.startswith("0"):
+    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
         return None
     return int(text) if int(text) <= 65535 else None
 
 
 def http_port(annotations: Mapping[str, str]) -> int | None:
+    """The port on which Instances serve HTTP; None where there is none, or it is not valid."""
     return parse_port(annotations.get(compute.ANNOTATION_HTTP_PORT, ""))
 
 

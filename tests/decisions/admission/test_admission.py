@@ -344,3 +344,36 @@ def test_an_update_without_lookups_is_accepted(changes: dict[str, Any]) -> None:
 
     assert decide_needs(workload, CONTAINER) == Needs(False, ())
     assert errors(workload, old=CONTAINER, offer=Offer(None)) == []
+
+
+HTTP_PORT = "compute.datumapis.com/http-port"
+
+
+def with_http_port(base: dict[str, Any], port: object) -> Any:
+    return with_changes(base, {"metadata.annotations": {HTTP_PORT: port}})
+
+
+@pytest.mark.parametrize("port", ["1", "80", "65535"])
+def test_an_http_port_is_an_integer(port: str) -> None:
+    assert errors(with_http_port(CONTAINER, port)) == []
+
+
+@pytest.mark.parametrize("port", ["", "0", "080", "65536", "-1", "+80", " 80", "80 ", "http", "٨٠"])
+def test_any_other_http_port_is_refused_by_its_field(port: str) -> None:
+    [error] = errors(with_http_port(CONTAINER, port))
+
+    assert error.startswith(f'metadata.annotations[{HTTP_PORT}]: Invalid value: "{port}"')
+    assert error.endswith("must be an integer from 1 to 65535")
+    assert errors(CONTAINER, old=with_http_port(CONTAINER, port)) == []
+
+
+def test_an_http_port_that_no_container_declares_is_warned_of_when_it_is_set() -> None:
+    wanted = "HTTP port 81 is declared by no container, so it may not be reachable"
+    workload = with_changes(CONTAINER, {"APP.ports": [{"name": "http", "port": 80}]})
+    undeclared = with_http_port(workload, "81")
+
+    assert warnings(undeclared) == [wanted]
+    assert warnings(undeclared, old=workload) == [wanted]
+    assert warnings(undeclared, old=undeclared) == []
+    assert warnings(with_http_port(workload, "80")) == []
+    assert warnings(with_http_port(MACHINE, "81")) == []

@@ -10,6 +10,7 @@ from datum_compute.api.fields import FieldPath
 from datum_compute.decisions.admission.offer import Offer
 from datum_compute.decisions.findings import FieldValue, Findings
 from datum_compute.decisions.rollout.policy import read_policy
+from datum_compute.decisions.routing import http_port
 from datum_compute.decisions.sleep import read_policy as read_sleep_policy
 
 MOST_NAMES = 3
@@ -64,6 +65,23 @@ def unnamed_cities(workload: Any) -> tuple[str, ...]:
     if not unnamed:
         return ()
     return (f"{_listed('city', unnamed)} of the rollout's waves is in no placement",)
+
+
+def undeclared_port(workload: Any) -> tuple[str, ...]:
+    """The warning about an HTTP port that no container declares: providers open no other."""
+    root = FieldValue(workload, FieldPath())
+    annotations = root.child("metadata").child("annotations").value
+    port = http_port(annotations) if isinstance(annotations, dict) else None
+    runtime = root.child("spec").child("template").child("spec").child("runtime")
+    containers = Findings().items(runtime.child("sandbox").child("containers"))
+    declared = {
+        each.child("port").value
+        for container in containers
+        for each in Findings().items(container.child("ports"))
+    }
+    if port is None or not containers or port in declared:
+        return ()
+    return (f"HTTP port {port} is declared by no container, so it may not be reachable",)
 
 
 def _autoscaled(placements: FieldValue) -> Iterator[str]:

@@ -16,7 +16,11 @@ from datum_compute.decisions.admission import name_rules
 from datum_compute.decisions.admission.offer import Offer, data_of, decide_needs
 from datum_compute.decisions.admission.placements import validate_placements
 from datum_compute.decisions.admission.template import validate_template
-from datum_compute.decisions.admission.warnings import decide_warnings, unnamed_cities
+from datum_compute.decisions.admission.warnings import (
+    decide_warnings,
+    undeclared_port,
+    unnamed_cities,
+)
 from datum_compute.decisions.findings import FieldValue, Finding, Findings
 from datum_compute.decisions.rollout.policy import OnFailure, read_policy
 from datum_compute.decisions.rollout.state import LARGEST_TEMPLATE, template_text
@@ -39,11 +43,14 @@ def decide_admission(
     if old is not None:
         found = _added(found, _validate(old, offer))
     found += _denied_data(workload, offer)
+    rollout, http_port = constants.ANNOTATION_ROLLOUT, constants.ANNOTATION_HTTP_PORT
     same = old is not None and _spec(old) == _spec(workload)
     networks = decide_needs(workload, old).networks
     warnings = () if same else decide_warnings(workload, offer, networks, sleeps=sleeps)
-    if not same or _rollout(old) != _rollout(workload):
+    if not same or _annotation(old, rollout) != _annotation(workload, rollout):
         warnings += unnamed_cities(workload)
+    if not same or _annotation(old, http_port) != _annotation(workload, http_port):
+        warnings += undeclared_port(workload)
     return AdmissionDecision(tuple(finding.error for finding in found), warnings)
 
 
@@ -120,9 +127,9 @@ def _added(found: list[Finding], stored: list[Finding]) -> list[Finding]:
     ]
 
 
-def _rollout(workload: Any) -> Any:
+def _annotation(workload: Any, name: str) -> Any:
     metadata = FieldValue(workload, FieldPath()).child("metadata")
-    return metadata.child("annotations").child(constants.ANNOTATION_ROLLOUT).value
+    return metadata.child("annotations").child(name).value
 
 
 def _spec(workload: Any) -> Any:

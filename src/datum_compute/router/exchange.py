@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -51,10 +52,6 @@ class ClientConnection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     peer: str
-    awaits_answer: bool = False
-    """Whether the time for the head of the response runs."""
-    has_answer: bool = False
-    """Whether any of the present response was sent."""
     is_body_read: bool = True
     """Whether the present request was read to its end."""
 
@@ -110,17 +107,15 @@ class Exchanges:
         self, client: ClientConnection, request: RequestHead, upstream: Upstream
     ) -> tuple[bool, bool]:
         """Whether the client's connection, and the Instance's, can take another request."""
-        loop = asyncio.get_running_loop()
+        client.is_body_read = request.framing == messages.EMPTY
         pump: asyncio.Task[None] | None = None
         try:
-            async with asyncio.timeout(RESPONSE_SECONDS) as limit:
-                client.awaits_answer = True
+            async with asyncio.timeout(RESPONSE_SECONDS if client.is_body_read else None) as limit:
                 _send_to(upstream, request.render(client.peer))
-                if request.framing != messages.EMPTY:
-                    client.is_body_read = False
-                    pump = loop.create_task(_send_body(client, request, upstream, limit))
+                if not client.is_body_read:
+                    sending = _send_body(client, request, upstream, limit)
+                    pump = asyncio.get_running_loop().create_task(sending)
                 response = await self._response(client, request, upstream)
-                client.awaits_answer = False
         except TimeoutError as error:
             raise RouterRefusal(
                 504,
@@ -153,8 +148,6 @@ class Exchanges:
             try:
                 head = await messages.read_head(upstream.reader)
             except ConnectionError as error:
-                if client.has_answer:
-                    raise
                 raise _NoAnswer from error
             if not head:
                 raise _NoAnswer
@@ -175,18 +168,17 @@ async def _send_body(
     try:
         async with asyncio.timeout(BODY_SECONDS) as idle:
             async for part in messages.read_body(client.reader, request.framing):
-                now = loop.time()
-                idle.reschedule(now + BODY_SECONDS)
-                if client.awaits_answer and not limit.expired():
-                    limit.reschedule(now + RESPONSE_SECONDS)
                 _send_to(upstream, messages.frame(part, request.framing))
                 await _drain(upstream.writer)
+                idle.reschedule(loop.time() + BODY_SECONDS)
         _send_to(upstream, messages.end_of(request.framing))
         client.is_body_read = True
+        with suppress(RuntimeError):  # the answer has come already
+            limit.reschedule(loop.time() + RESPONSE_SECONDS)
     except TimeoutError as error:
         upstream.abort()
         raise RouterRefusal(
-            408, "RequestTooSlow", f"No byte of the request came for {BODY_SECONDS:g} seconds."
+            408, "RequestTooSlow", f"No byte of the request moved for {BODY_SECONDS:g} seconds."
         ) from error
     except BadMessage as error:
         upstream.abort()
@@ -220,7 +212,6 @@ async def _send_response(
         framing = Framing(chunked=request.is_http_1_1)
     ends_by_close = framing == Framing() and not response.bodiless
     keep_alive = request.keep_alive and client.is_body_read and not ends_by_close
-    client.has_answer = True
     messages.send(client.writer, response.render(framing, keep_alive=keep_alive))
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(BODY_SECONDS) as idle:
@@ -240,7 +231,6 @@ async def _send_response(
 async def _tunnel(client: ClientConnection, response: ResponseHead, upstream: Upstream) -> None:
     """Bytes in both directions until both have ended; each may end by itself."""
     loop = asyncio.get_running_loop()
-    client.has_answer = True
     messages.send(client.writer, response.render(messages.EMPTY, keep_alive=True))
 
     async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

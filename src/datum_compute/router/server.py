@@ -119,7 +119,7 @@ class Router:
             while keep_alive:
                 self._connections.pop(task, None)  # to the end: the first is idle longest
                 self._connections[task] = False
-                client.has_answer, client.is_body_read = False, True
+                client.is_body_read = True
                 keep_alive = await self._serve_one(client, task)
             if not client.is_body_read:
                 await _linger(client)
@@ -147,8 +147,6 @@ class Router:
             refusal = RouterRefusal(error.status, "BadRequest", f"The request is refused: {error}.")
         except RouterRefusal as error:
             refusal = error
-        if client.has_answer:
-            raise ConnectionResetError("the answer cannot be completed")
         return await self._refuse(client, request, refusal)
 
     def _find(self, request: RequestHead) -> HttpRoute:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from datum_compute.router import exchange
 from tests.support.router import (
     HOST,
     NAME,
@@ -396,11 +397,8 @@ SMUGGLED = [
 
 @pytest.mark.parametrize("sent", SMUGGLED)
 async def test_what_could_mean_two_things_is_refused(sent: bytes) -> None:
-    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()  # to the end: the router gives up on it
-
     async with router_stage() as on:
-        await on.add(never)
+        await on.add(mute)
         response = await on.send(sent)
         assert status_of(response) in (400, 405, 501, 505)
         assert b"The request is refused: " in response
@@ -530,3 +528,35 @@ async def test_the_connection_that_is_idle_longest_makes_room_for_the_next() -> 
         assert body_of(await on.get()) == b"yes"
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             await first.readexactly(1)
+
+
+async def test_the_time_for_an_answer_begins_with_the_end_of_the_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchange, "RESPONSE_SECONDS", 0.2)
+    async with router_stage() as on:
+        await on.add(mute)
+        reader, writer = await on.connect()
+        writer.write(request("POST", "content-length: 2\r\n", b"x"))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(reader.read(1), 0.5)
+        writer.write(b"x")
+        head = await read_head(reader)
+        assert status_of(head) == 504
+        assert b"hello-dfw-0 has not answered" in await reader.readexactly(_length(head))
+
+
+async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Reads, and never answers."""
+    await reader.read()
+
+
+async def test_a_client_that_sends_its_body_too_slowly_gets_a_408(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(exchange, "BODY_SECONDS", 0.2)
+    async with router_stage() as on:
+        await on.add(mute)
+        reader, writer = await on.connect()
+        writer.write(request("POST", "content-length: 2\r\n", b"x"))
+        assert status_of(await read_head(reader)) == 408

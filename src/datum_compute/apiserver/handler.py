@@ -385,7 +385,8 @@ def _served(plane: Plane, target: ResourcePath, verb: str) -> ServedKind:
         if target.name and not target.namespace:
             raise errors.PathNotFound
         if verb == "deletecollection" and not target.namespace:
-            raise errors.method_not_allowed()  # one request deletes in one namespace
+            # One request deletes in one namespace.
+            raise errors.method_not_allowed() if kind.builtin else errors.PathNotFound
     elif target.namespace:
         raise errors.PathNotFound
     subresource = target.subresource

@@ -62,7 +62,10 @@ def respond(
         if is_local and about.namespace != target.namespace:
             detail = f"must match metadata.namespace: {target.namespace}"
             raise _invalid("spec.resourceAttributes.namespace", about.namespace, detail)
-        review |= {"spec": spec, "status": {"allowed": rights.allows(subject, about)}}
+        status: dict[str, Any] = {"allowed": rights.allows(subject, about)}
+        if status["allowed"] and (reason := rights.reason(subject, about)):
+            status["reason"] = reason
+        review |= {"spec": spec, "status": status}
     return HttpResponse(201, errors.JSON_HEADERS, codec.encode_json(review))
 
 

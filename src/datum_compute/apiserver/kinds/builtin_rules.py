@@ -48,9 +48,15 @@ def after_schema(
 def _namespace(obj: dict[str, Any]) -> list[FieldError]:
     metadata = obj["metadata"]
     labels = dict(metadata.get("labels") or {})
-    labels["kubernetes.io/metadata.name"] = metadata.get("name", "")
+    name = labels["kubernetes.io/metadata.name"] = metadata.get("name", "")
     metadata["labels"] = labels
+    if len(name) > _LABEL_LIMIT:
+        detail = f"must be no more than {_LABEL_LIMIT} characters"
+        return [fields.invalid("metadata.labels", name, detail)]
     return []
+
+
+_LABEL_LIMIT = 63
 
 
 def new_namespace(obj: dict[str, Any]) -> None:

@@ -47,7 +47,14 @@ def validate_definition(crd: Mapping[str, Any]) -> list[FieldError]:
         return errors
     errors = [*_name_faults(crd, spec), *_version_faults(spec), *_option_faults(spec)]
     for index, version in enumerate(spec["versions"]):
-        errors += _served_faults(version, FieldPath.of("spec", "versions").index(index))
+        path = FieldPath.of("spec", "versions").index(index)
+        errors += _served_faults(version, path)
+        # The real server names the columns of a single version without the version.
+        columns = FieldPath.of("spec") if len(spec["versions"]) == 1 else path
+        for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
+            errors += _column_faults(
+                column, columns.child("additionalPrinterColumns").index(number)
+            )
     return errors
 
 
@@ -93,7 +100,7 @@ def validate_group(crd: Mapping[str, Any]) -> list[FieldError]:
 def validate_change(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[FieldError]:
     """What stored objects depend on stays as it is."""
     errors = []
-    for path in (("spec", "scope"), ("spec", "names", "kind")):
+    for path in (("spec", "group"), ("spec", "scope"), ("spec", "names", "kind")):
         before, now = (reduce(_field, path, crd) for crd in (old, new))
         if before != now:
             errors.append(fields.invalid(FieldPath.of(*path), now, "field is immutable"))
@@ -236,8 +243,6 @@ def _served_faults(version: Mapping[str, Any], path: FieldPath) -> Iterator[Fiel
         yield fields.required(schema_path, "schemas are required")
     else:
         yield from structural.validate_root(schema, schema_path)
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        yield from _column_faults(column, path.child("additionalPrinterColumns").index(index))
     for index, field in enumerate(version.get("selectableFields") or ()):
         here = path.child("selectableFields").index(index).child("jsonPath")
         yield from _path_faults(field.get("jsonPath"), here)
@@ -247,8 +252,9 @@ def _column_faults(column: Mapping[str, Any], path: FieldPath) -> Iterator[Field
     if not column.get("name"):
         yield fields.required(path.child("name"))
     if column.get("type") not in _COLUMN_TYPES:
-        yield _unsupported(path.child("type"), column.get("type"), _COLUMN_TYPES)
-    yield from _path_faults(column.get("jsonPath"), path.child("jsonPath"))
+        detail = f"must be one of {','.join(sorted(_COLUMN_TYPES))}"
+        yield fields.invalid(path.child("type"), column.get("type"), detail)
+    yield from _path_faults(column.get("jsonPath"), path.child("JSONPath"))
 
 
 def _path_faults(text: Any, path: FieldPath) -> Iterator[FieldError]:

@@ -150,8 +150,6 @@ class Writer:
         metadata.pop("deletionGracePeriodSeconds", None)
         if has_generation(kind):
             metadata["generation"] = 1
-        else:
-            metadata.pop("generation", None)
 
     def replace(
         self,
@@ -199,8 +197,8 @@ class Writer:
             errors += builtin_rules.after_schema(kind.stored_as, new, old)
         if resource.group_resource == builtin_rules.CRDS and not errors:
             errors += definitions.validate_change(old, new)
-            now = object_meta.timestamp(self._env.now())
-            errors += registry.establish(new, now, self.names_of_others(new))
+            if not errors:
+                errors += registry.establish(new, self.timestamp(), self.names_of_others(new))
         if errors:
             raise status.invalid_object(resource, before.name, errors)
         return self.store_change(

@@ -15,6 +15,7 @@ import msgspec
 
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.codec import decode_json
+from datum_compute.apiserver.request import access
 from datum_compute.apiserver.request.access import MASTERS, Attributes, Authorizer, RequestUser
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.roles import is_open_to_members
@@ -158,6 +159,15 @@ class _Binding(msgspec.Struct, frozen=True, gc=False):
     role: tuple[str, str]
     """Namespace, empty for a ClusterRole, and name."""
     subjects: tuple[_Subject, ...]
+    name: str
+
+    @property
+    def named(self) -> str:
+        """As reviews name it."""
+        kind = "ClusterRole" if not self.role[0] else "Role"
+        own = f'RoleBinding "{self.name}/{self.namespace}"'
+        own = own if self.namespace else f'ClusterRoleBinding "{self.name}"'
+        return f'{own} of {kind} "{self.role[1]}"'
 
 
 class _PlaneRights:
@@ -206,7 +216,7 @@ def _binding(obj: dict[str, Any]) -> _Binding:
     reference = next(iter(_objects([obj.get("roleRef")])), {})
     role = (namespace if reference.get("kind") == "Role" else "", str(reference.get("name")))
     subjects = tuple(_subject(each, namespace) for each in _objects(obj.get("subjects")))
-    return _Binding(namespace, role, subjects)
+    return _Binding(namespace, role, subjects, str(obj["metadata"].get("name")))
 
 
 def _subject(wire: dict[str, Any], namespace: str) -> _Subject:
@@ -237,6 +247,19 @@ class Rights:
             return True
         rules = plane.rules(user, _namespace(attributes))
         return any(rule.allows(attributes) for rule in rules)
+
+    def reason(self, user: RequestUser, attributes: Attributes) -> str:
+        """The binding that allows it; empty where the platform itself does, or nothing."""
+        plane = self._plane(attributes.plane)
+        if plane is None or self._granted.allows(user, attributes):
+            return ""
+        namespace = _namespace(attributes)
+        for binding in plane.bindings_of(user):
+            rules = plane.roles.get(binding.role, ())
+            holds = not binding.namespace or binding.namespace == namespace
+            if holds and any(rule.allows(attributes) for rule in rules):
+                return f"RBAC: allowed by {binding.named} to {_named(user, binding)}"
+        return ""
 
     def rules(self, user: RequestUser, plane_name: str, namespace: str) -> list[Rule]:
         """All that the user may do in a namespace, or with an empty one in all of them."""
@@ -295,6 +318,14 @@ class Rights:
             after = event.after
             obj = None if event.deleted else decode_json(after.raw)
             known.put(table.resource, (after.namespace, after.name), obj)
+
+
+def _named(user: RequestUser, binding: _Binding) -> str:
+    for kind, name in binding.subjects:
+        if (kind, name) == ("User", user.name) or (kind == "Group" and name in user.groups):
+            account = access.split_service_account(name) if kind == "User" else None
+            return f'ServiceAccount "{account[1]}/{account[0]}"' if account else f'{kind} "{name}"'
+    return ""
 
 
 def _namespace(attributes: Attributes) -> str:

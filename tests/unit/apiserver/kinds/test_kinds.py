@@ -141,11 +141,11 @@ def test_each_served_version_is_a_kind_of_its_own() -> None:
             with_version(
                 additionalPrinterColumns=[{"name": "A", "type": "text", "jsonPath": ".a"}]
             ),
-            'spec.versions[0].additionalPrinterColumns[0].type: Unsupported value: "text"',
+            'spec.additionalPrinterColumns[0].type: Invalid value: "text"',
         ),
         (
             with_version(additionalPrinterColumns=[{"name": "A", "type": "date", "jsonPath": "a"}]),
-            'spec.versions[0].additionalPrinterColumns[0].jsonPath: Invalid value: "a"',
+            'spec.additionalPrinterColumns[0].JSONPath: Invalid value: "a"',
         ),
         (
             with_version(selectableFields=[{"jsonPath": ".a["}]),

@@ -11,14 +11,12 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.client.protocol import merge
 from datum_compute.testing.expectations import eventually
-from tests.support.controllers.planes import counters
 from tests.support.federation import upstream_suites as suites
 from tests.support.federation.stage import NAMESPACE, stage
 from tests.support.federation.upstream_suites import DEPLOYMENTS, NAME, hub_copy
-from tests.support.objects import condition, find, until
+from tests.support.objects import find
 from tests.support.simulation.platform import (
     apply,
-    leftovers,
     list_on_planes,
     missing_for_image,
     workload,
@@ -53,36 +51,8 @@ async def test_instance_writeback() -> None:
 
 
 async def test_full_federation() -> None:
-    async with stage(held=["provider-dfw"]) as on:
-        await apply(on, workload("acme/web:1", 1, cities=("DFW",)))
-        instance = f"{NAME}-0"
-        not_ready = ("False", "PendingProgramming")
-        planes = (
-            (on.cell(), on.hub_namespace),
-            (on.hub, on.hub_namespace),
-            (on.project, NAMESPACE),
-        )
-        for client, namespace in planes:
-            await until(
-                client,
-                compute.INSTANCES,
-                instance,
-                namespace,
-                lambda obj: condition(obj, "Ready") == not_ready,
-            )
-        await asyncio.sleep(5)
-        for client, namespace in planes:
-            found = await client.get(DEPLOYMENTS, NAME, namespace)
-            assert counters(found) == (1, 0, 0, 1)
-        shown = await on.project.get(compute.WORKLOADS, "web", NAMESPACE)
-        assert counters(shown) == (1, 0, 0, 1)
-        assert condition(shown, "Available")[0] == "False"
-
-        await on.start("provider-dfw")
-        await eventually("it serves", lambda: missing_for_image(on, "acme/web:1", 1))
-        for client, namespace in planes:
-            served = await client.get(compute.INSTANCES, instance, namespace)
-            assert condition(served, "Ready") == ("True", "Available")
+    async with stage() as on:
+        await suites.full_federation(on)
 
 
 async def test_federation_ownership() -> None:
@@ -143,25 +113,8 @@ async def test_federation_hub_reclaim() -> None:
 
 
 async def test_federation_reclaim_without_cell() -> None:
-    """A cell whose operator does not run never blocks the hub or the project for good."""
     async with stage() as on:
-        await apply(on, workload("acme/web:1", 1, cities=("DFW",)))
-        await eventually("it serves", lambda: missing_for_image(on, "acme/web:1", 1))
-        on.stop(CELL_OPERATOR)
-        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
-
-        async def left() -> str:
-            for resource in (DEPLOYMENTS, compute.INSTANCES):
-                for obj in await list_on_planes(on, resource, "hub"):
-                    return f"{obj!r} is left"
-            return ""
-
-        await eventually("reclaimed on the hub", left, within=15 * 60)
-        [unreached] = await list_on_planes(on, compute.INSTANCES, "cell/dfw")
-        assert condition(unreached, "Available")[0] == "True", "it runs until it is stopped"
-
-        await on.start(CELL_OPERATOR)
-        await eventually("reclaimed everywhere", lambda: leftovers(on))
+        await suites.federation_reclaim_without_cell(on)
 
 
 async def test_federation_finalizer_no_wedge() -> None:

@@ -62,6 +62,15 @@ async def test_instance_writeback(on: KarmadaStage) -> None:
     await upstream_suites.instance_writeback(on)
 
 
+async def test_full_federation(on: KarmadaStage) -> None:
+    await upstream_suites.full_federation(on)
+
+
+async def test_federation_reclaim_without_cell(on: KarmadaStage) -> None:
+    """The cell has 90 seconds to acknowledge the deletion."""
+    await upstream_suites.federation_reclaim_without_cell(on)
+
+
 async def test_federation_finalizer_no_wedge(on: KarmadaStage) -> None:
     await upstream_suites.federation_finalizer_no_wedge(on)
 
@@ -177,6 +186,62 @@ async def test_a_deployment_that_lost_its_labels_still_gets_changes(
         where = f"web-default-{city.lower()}"
         await on.cell(city).patch(DEPLOYMENTS, where, bare, on.hub_namespace)
     await steps.become(replace(FIRST, image="acme/web:2"))
+
+
+async def test_a_namespace_that_lost_its_labels_still_gets_instances(on: KarmadaStage) -> None:
+    """Karmada does not put them back, and new Instances are claimed for all the same."""
+    steps = Lifecycle(on, within=WITHIN)
+    await on.project.create(compute.WORKLOADS, FIRST.to_create(), NAMESPACE)
+    await steps.settled(FIRST)
+    bare = merge({"metadata": {"labels": None, "annotations": None}})
+    before = [await on.cell(city).get(core.NAMESPACES, on.hub_namespace) for city in BOTH]
+    try:
+        for city in BOTH:
+            await on.cell(city).patch(core.NAMESPACES, on.hub_namespace, bare)
+        await steps.become(replace(FIRST, minimum=3))
+    finally:
+        for city, found in zip(BOTH, before, strict=True):
+            kept = {"labels": found.metadata.labels, "annotations": found.metadata.annotations}
+            whole = merge({"metadata": {key: dict(value) for key, value in kept.items()}})
+            await on.cell(city).patch(core.NAMESPACES, on.hub_namespace, whole)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1800)
+async def test_a_deployment_that_only_its_cell_knows_is_told_and_removed(on: KarmadaStage) -> None:
+    """Without its labels, when the hub copy is deleted, Karmada leaves it to run for ever."""
+    await apply(on, workload("acme/web:1", 1, cities=("DFW",)))
+    await serves(on, 1)
+    async with on.without("management"):
+        bare = merge({"metadata": {"labels": None, "annotations": None}})
+        await on.cell().patch(DEPLOYMENTS, NAME, bare, on.hub_namespace)
+        await on.hub.delete(DEPLOYMENTS, NAME, on.hub_namespace)
+        await until_gone(on.hub, DEPLOYMENTS, NAME, on.hub_namespace, within=WITHIN)
+        await until(
+            *(on.cell(), DEPLOYMENTS, NAME, on.hub_namespace),
+            lambda obj: condition(obj, compute.CONDITION_FOUND_ON_HUB)[0] == "False",
+            within=WITHIN,
+        )
+        assert len(await list_on_planes(on, compute.INSTANCES, "cell/dfw")) == 1, "it runs on"
+        await until_gone(on.cell(), DEPLOYMENTS, NAME, on.hub_namespace, within=900)
+        await until_gone(on.cell(), compute.INSTANCES, f"{NAME}-0", on.hub_namespace)
+    await serves(on, 1)
+
+
+async def test_karmada_finds_no_fault_with_our_interpreter(on: KarmadaStage) -> None:
+    """From before the first status to the end."""
+    before = len(on.clusters.log("controller-manager"))
+    steps = Lifecycle(on, within=WITHIN)
+    await on.project.create(compute.WORKLOADS, FIRST.to_create(), NAMESPACE)
+    await steps.settled(FIRST)
+    await on.empty()
+    written = on.clusters.log("controller-manager")[before:]
+    faults = [line for line in written.splitlines() if "expect the returned" in line]
+    assert faults == []
+    [found] = (await on.hub.list(karmada.INTERPRETER_CUSTOMIZATIONS)).items
+    scripts = values(found.spec)["customizations"]
+    assert "statusAggregation" in scripts
+    assert "statusReflection" not in scripts, "Karmada copies the whole status by itself"
 
 
 async def test_data_follows_a_workload_to_its_cells_and_leaves_with_it(on: KarmadaStage) -> None:

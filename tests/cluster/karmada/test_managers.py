@@ -12,6 +12,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client import errors
 from tests.support.cluster.karmada import KarmadaClusters
 from tests.support.cluster.karmada_stage import NAMESPACE, karmada_federation
+from tests.support.cluster.used_rights import audited, explained, granted
 from tests.support.federation import data
 from tests.support.federation.lifecycle import FIRST, Lifecycle
 
@@ -45,7 +46,8 @@ async def test_two_replicas_pass_their_check_one_leads_and_both_review(
 async def test_a_project_lives_and_is_deleted_with_the_rights_of_the_roles(
     clusters: KarmadaClusters, tmp_path: Path
 ) -> None:
-    """No request is denied: the federation checks that at its end."""
+    """No request is denied: the federation checks that at its end. Every right is used, or the
+    page about rights says what it is for."""
     async with karmada_federation(clusters, tmp_path) as stage:
         steps = Lifecycle(stage, within=WITHIN)
         await steps.run()
@@ -56,3 +58,7 @@ async def test_a_project_lives_and_is_deleted_with_the_rights_of_the_roles(
         await steps.settled(named)
         await stage.empty()
         await steps.delete_the_project()
+        used = audited(clusters.calls())
+    unexplained = "\n".join(map(str, sorted(granted() - used - explained())))
+    assert unexplained == "", "used by nothing, and explained nowhere"
+    assert explained() <= granted(), "explained, and granted to nobody"

@@ -13,6 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 HOST = "127.0.0.1"
+SERVICE_ADDRESS = "10.86.128.1"
+"""Of the Service `kubernetes`, by which Pods reach their API server."""
 
 
 def write_private(path: Path, content: bytes) -> None:
@@ -79,7 +81,11 @@ def write_credentials(directory: Path) -> bytes:
         .not_valid_after(end)
         .add_extension(
             x509.SubjectAlternativeName(
-                [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address(HOST))]
+                [
+                    x509.DNSName("localhost"),
+                    x509.IPAddress(ipaddress.ip_address(HOST)),
+                    x509.IPAddress(ipaddress.ip_address(SERVICE_ADDRESS)),
+                ]
             ),
             critical=False,
         )

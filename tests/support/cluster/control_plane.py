@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -65,10 +65,14 @@ class ControlPlane:
         *,
         apiserver_arguments: Sequence[str] = (),
         issuer: str = "https://kubernetes.default.svc",
+        mounts_tokens: bool = False,
         start_timeout: float = START_TIMEOUT,
     ) -> None:
+        """``mounts_tokens`` is for Pods that talk to the API server: each gets the token of its
+        service account, which a controller must have made."""
         self._tools = tools
         self._apiserver_arguments = tuple(apiserver_arguments)
+        self._mounts_tokens = mounts_tokens
         self._issuer = issuer
         self._start_timeout = start_timeout
         self._directory: Path | None = None
@@ -160,10 +164,10 @@ class ControlPlane:
                 f"--service-account-issuer={self._issuer}",
                 f"--service-account-key-file={directory / 'service-account.key'}",
                 f"--service-account-signing-key-file={directory / 'service-account.key'}",
-                "--service-cluster-ip-range=10.0.0.0/24",
+                "--service-cluster-ip-range=10.86.128.0/24",  # its first is SERVICE_ADDRESS
                 # The plugin refuses every pod until a controller has made its namespace's
                 # default service account, and that controller does not run.
-                "--disable-admission-plugins=ServiceAccount",
+                *(() if self._mounts_tokens else ("--disable-admission-plugins=ServiceAccount",)),
                 # A loopback address is not a valid endpoint of the `kubernetes` service, and
                 # the reconciler would log an error every ten seconds.
                 "--endpoint-reconciler-type=none",
@@ -179,6 +183,54 @@ class ControlPlane:
         if self._apiserver is not None:
             self._apiserver.stop(kill=kill)
             self._apiserver = None
+
+    def restart_etcd(self, *, kill: bool = False) -> None:
+        """Restart etcd with its data; the API server stays."""
+        assert self._etcd is not None
+        self._etcd.stop(kill=kill)
+        self._start_etcd()
+
+    def back_up(self, path: Path) -> None:
+        """Copy the data of etcd, which does not run meanwhile."""
+        assert self._etcd is not None
+        self._etcd.stop()
+        shutil.copytree(self.directory / "etcd", path)
+        self._start_etcd()
+
+    def restore(self, path: Path) -> None:
+        """Go back to a copy: etcd, API server and controllers start with it."""
+        collects, self._collector = self._collector, None
+        if collects is not None:
+            collects.stop()
+        self.stop_apiserver()
+        assert self._etcd is not None
+        self._etcd.stop()
+        shutil.rmtree(self.directory / "etcd")
+        shutil.copytree(path, self.directory / "etcd")
+        self._start_etcd()
+        self.start_apiserver()
+        if collects is not None:
+            self.start_collector()
+
+    @contextlib.contextmanager
+    def suspended_apiserver(self) -> Iterator[None]:
+        """With an API server that accepts connections and answers nothing."""
+        assert self._apiserver is not None
+        self._apiserver.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._apiserver.send_signal(signal.SIGCONT)
+
+    @property
+    def processes(self) -> Mapping[str, int]:
+        """The ids of those that run, by name."""
+        named = {
+            "etcd": self._etcd,
+            "kube-apiserver": self._apiserver,
+            "kube-controller-manager": self._collector,
+        }
+        return {name: each.pid for name, each in named.items() if each is not None}
 
     def restart_apiserver(self, *, kill: bool = False) -> None:
         """Restart the API server on the same port with the same etcd."""
@@ -198,6 +250,7 @@ class ControlPlane:
                 str(self._tools / "kube-controller-manager"),
                 f"--kubeconfig={self.write_kubeconfig(self.directory / 'collector.kubeconfig')}",
                 f"--controllers={','.join(controllers)}",
+                f"--root-ca-file={self.ca_file}",
                 "--leader-elect=false",
                 "--secure-port=0",
             ],
@@ -361,6 +414,13 @@ class Process:
                     f"{self._name} is not ready after {timeout:g} s: {reason}{self._tail()}"
                 )
             time.sleep(POLL_INTERVAL)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
 
     def stop(self, *, kill: bool = False) -> None:
         if kill:

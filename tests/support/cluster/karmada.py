@@ -88,14 +88,35 @@ class KarmadaClusters:
         for name in self.planes:
             yield from audit.read_calls(self._directory / f"{name}-audit.log", name)
 
+    def log(self, name: str) -> str:
+        """What a program of Karmada has written until now."""
+        return (self._directory / f"karmada-{name}.log").read_text(errors="replace")
+
+    @property
+    def programs(self) -> Mapping[str, int]:
+        """The ids of Karmada's processes, by their names without the prefix."""
+        return {name: each.pid for name, each in self._processes.items()}
+
     @contextlib.contextmanager
-    def without(self, name: str) -> Iterator[None]:
+    def without(self, name: str, *, kill: bool = False) -> Iterator[None]:
         """Without a program of Karmada, by its name without the prefix."""
-        self._processes.pop(name).stop()
+        self._processes.pop(name).stop(kill=kill)
         try:
             yield
         finally:
             self._start_program(name)
+
+    @contextlib.contextmanager
+    def without_all(self) -> Iterator[None]:
+        """Without any program of Karmada."""
+        names = list(self._processes)
+        for name in names:
+            self._processes[name].stop()
+        try:
+            yield
+        finally:
+            for name in names:
+                self._start_program(name)
 
     # Starting.
 
@@ -105,7 +126,10 @@ class KarmadaClusters:
             f"--audit-log-path={self._directory / f'{name}-audit.log'}",
         )
         return ControlPlane(
-            self._tools, apiserver_arguments=(*audited, *arguments), issuer=issuer(name)
+            self._tools,
+            apiserver_arguments=(*audited, *arguments),
+            issuer=issuer(name),
+            mounts_tokens=name in CELLS,
         )
 
     def _front_proxy(self) -> list[str]:

@@ -12,8 +12,9 @@ import base64
 import contextlib
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,13 +36,17 @@ from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.protocol import Client
 from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, Transport
 from datum_compute.env import SystemEnvironment
+from datum_compute.runtime.manager import Manager
+from datum_compute.runtime.tasks import TaskGroup
 from datum_compute.testing.calls import RecordingAuthorizer
 from datum_compute.testing.expectations import eventually
 from tests.support.cluster.certificates import HOST
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.karmada import KarmadaClusters
 from tests.support.cluster.manager_pods import ManagerDeployment, ManagerPod, manager_pods
+from tests.support.cluster.manager_rollout import running_pods
 from tests.support.cluster.manifests import Manifest, apply, render, service_account_token
+from tests.support.cluster.node import Node
 from tests.support.processes.managers import (
     SETTINGS,
     TOKEN,
@@ -145,6 +150,41 @@ class RootAndProjects(PlatformWithoutControllers):
             await bootstrap.ensure_location(self.client(CELL.plane(cell), ADMIN), city)
 
 
+class SwitchedProcess:
+    """A process of the embedded platform that a test stops and starts again."""
+
+    def __init__(self, build: Callable[[], Manager]) -> None:
+        self._build = build
+        self._manager: Manager | None = None
+        self._wanted, self._unwanted = asyncio.Event(), asyncio.Event()
+        self._lives = asyncio.Event()
+        self._wanted.set()
+
+    async def run(self) -> None:
+        async with TaskGroup("switched process") as tasks:
+            while True:
+                await self._wanted.wait()
+                self._manager = self._build()
+                self._lives.set()
+                running = tasks.start(self._manager.run(), name="life")
+                await self._unwanted.wait()
+                self._unwanted.clear()
+                await tasks.stop(running)
+
+    async def wait_ready(self) -> None:
+        await self._lives.wait()
+        assert self._manager is not None
+        await self._manager.wait_ready()
+
+    def start(self) -> None:
+        self._wanted.set()
+
+    def stop(self) -> None:
+        self._wanted.clear()
+        self._lives.clear()
+        self._unwanted.set()
+
+
 class KarmadaStage(ManagedPlatform):
     quiet_seconds = 10.0
 
@@ -161,6 +201,8 @@ class KarmadaStage(ManagedPlatform):
         self._authorizer = authorizer
         self._excused = self._denied()
         self.webhooks = platform.webhooks
+        self.processes: dict[str, SwitchedProcess] = {}
+        """Those that the embedded platform runs: stand-ins and providers."""
         self.managers = managers
         """The replicas of ``management`` and of each cell."""
         self.kubeconfig = kubeconfig
@@ -194,12 +236,62 @@ class KarmadaStage(ManagedPlatform):
             for pod in self.managers[name]:
                 await pod.wait_ready()
 
+    @contextlib.asynccontextmanager
+    async def without_provider(self, city: str) -> AsyncIterator[None]:
+        process = self.processes[f"{rights.PROVIDER}-{city.lower()}"]
+        process.stop()
+        try:
+            yield
+        finally:
+            process.start()
+            await process.wait_ready()
+
+    def without_cell_manager(self, city: str) -> contextlib.AbstractAsyncContextManager[None]:
+        return self.without(city.lower())
+
+    @contextlib.asynccontextmanager
+    async def restarting(self) -> AsyncIterator[list[str]]:
+        """Managers that end are started again, as the kubelet does. Says which ended, and how."""
+        ended: list[str] = []
+
+        async def watch() -> None:
+            while True:
+                await asyncio.sleep(0.5)
+                for name, pods in self.managers.items():
+                    for pod in pods:
+                        if pod.exit_code is not None:
+                            ended.append(f"{name} with {pod.exit_code}")
+                            await pod.start()
+
+        watching = asyncio.create_task(watch())
+        try:
+            yield ended
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
+    async def leader(self, name: str) -> ManagerPod:
+        """The replica of a manager that acts."""
+        found: list[ManagerPod] = []
+
+        async def look() -> str:
+            found[:] = [pod for pod in self.managers[name] if await pod.leads()]
+            return "" if len(found) == 1 else f"{len(found)} replicas of {name} lead"
+
+        await eventually("one leads", look, within=60)
+        return found[0]
+
     async def check(self, name: str) -> tuple[int | None, str]:
         """What ``--check`` says of a manager. It may ask for what a manager needs no right to."""
+        with self.excused():
+            return await self.managers[name][0].check()
+
+    @contextlib.contextmanager
+    def excused(self) -> Iterator[None]:
+        """What is denied in the block is not missing."""
         before = self._denied()
-        found = await self.managers[name][0].check()
+        yield
         self._excused += self._denied() - before
-        return found
 
     def newly_denied(self) -> Counter[object]:
         """Requests of our managers that this federation has denied."""
@@ -274,9 +366,14 @@ class SharedStage:
 
 @contextlib.asynccontextmanager
 async def karmada_federation(
-    clusters: KarmadaClusters, directory: Path, *components: str
+    clusters: KarmadaClusters,
+    directory: Path,
+    *components: str,
+    nodes: Mapping[str, Node] | None = None,
 ) -> AsyncIterator[KarmadaStage]:
-    """``components`` are further ones of the cells."""
+    """``components`` are further ones of the cells. ``nodes`` run the managers of their cells as
+    Pods, from an image that they have; the other managers are processes."""
+    nodes = nodes or {}
     cells = {name: render("cell", "networking", *components, cell=name) for name in clusters.cells}
     for name, manifests in cells.items():
         apply(clusters.cells[name], manifests)
@@ -289,6 +386,12 @@ async def karmada_federation(
         calls.append(RecordingAuthorizer(roles))
         return calls[0]
 
+    processes: dict[str, SwitchedProcess] = {}
+
+    def supervise(name: str, build: ManagerFactory) -> SwitchedProcess:
+        processes[name] = SwitchedProcess(partial(build, env))
+        return processes[name]
+
     certificates = ensure_certificates(_made(directory / "webhooks"), env)
     async with contextlib.AsyncExitStack() as stack:
         platform = RootAndProjects(
@@ -296,6 +399,7 @@ async def karmada_federation(
             directory / "state.db",
             SETTINGS,
             transport_factory=_transports(clusters, stack),
+            supervise=supervise,
             guard=guard,
         )
         platform.webhooks = WebhookCaller(certificates.ca_pem)
@@ -307,6 +411,7 @@ async def karmada_federation(
         files = _Files(clusters, platform, directory, f"https://{HOST}:{port}")
         managers: dict[str, list[ManagerPod]] = {}
         stage = KarmadaStage(platform, clusters, managers, files.of_the_project(), calls[0])
+        stage.processes = processes
         deployment = files.deployment(
             clusters.management, management, rights.MANAGEMENT, certificates
         )
@@ -315,7 +420,12 @@ async def karmada_federation(
         )
         platform.webhooks.register(managers["management"])
         for name, manifests in cells.items():
-            deployment = files.deployment(clusters.cells[name], manifests, f"{rights.CELL}-{name}")
+            user = f"{rights.CELL}-{name}"
+            if name in nodes:
+                apply(clusters.cells[name], files.config_maps(nodes[name], port, user))
+                await stack.enter_async_context(running_pods(clusters.cells[name]))
+                continue
+            deployment = files.deployment(clusters.cells[name], manifests, user)
             managers[name] = await stack.enter_async_context(
                 manager_pods(deployment, directory, name)
             )
@@ -388,6 +498,30 @@ class _Files:
             {"compute-projects": self._platform.token(user)},
         )
 
+    def config_maps(self, node: Node, projects_port: int, user: str) -> list[Manifest]:
+        """What an operator makes where the manager is a Pod on this node. Its servers are reached
+        by an address that is not in their certificates."""
+        hub = self._clusters.hub
+        hub_address = node.forward(int(hub.server.rpartition(":")[2]))
+        projects = node.forward(projects_port) + planes.plane_prefix(ROOT.plane())
+        # The embedded server knows no service accounts of other clusters.
+        token = {"token": self._platform.token(user)}
+        configs = {
+            "compute-hub": _with_token_file(f"https://{hub_address}", hub.ca_pem, "localhost"),
+            "compute-projects": _kubeconfig(
+                f"https://{projects}", self._authority, token, "localhost"
+            ),
+        }
+        return [
+            {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "metadata": {"name": name, "namespace": "compute-system"},
+                "data": {"config": text},
+            }
+            for name, text in configs.items()
+        ]
+
     def of_the_project(self) -> Path:
         path = self._directory / "project.kubeconfig"
         prefix = planes.plane_prefix(PROJECT.plane(self._platform.settings.project))
@@ -402,17 +536,22 @@ class _Files:
         return path
 
 
-def _with_token_file(server: str, authority: bytes) -> str:
+def _with_token_file(server: str, authority: bytes, server_name: str = "") -> str:
     """A kubeconfig as the page about installing has it."""
+    return _kubeconfig(server, authority, {"tokenFile": "token"}, server_name)
+
+
+def _kubeconfig(server: str, authority: bytes, user: dict[str, str], server_name: str) -> str:
     data = base64.b64encode(authority).decode()
+    cluster = {"server": server, "certificate-authority-data": data}
+    if server_name:
+        cluster["tls-server-name"] = server_name
     config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "manager",
-        "clusters": [
-            {"name": "server", "cluster": {"server": server, "certificate-authority-data": data}}
-        ],
-        "users": [{"name": "manager", "user": {"tokenFile": "token"}}],
+        "clusters": [{"name": "server", "cluster": cluster}],
+        "users": [{"name": "manager", "user": user}],
         "contexts": [{"name": "manager", "context": {"cluster": "server", "user": "manager"}}],
     }
     return yaml.safe_dump(config)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -24,9 +23,10 @@ from datum_compute.testing.expectations import eventually
 from tests.support.cluster.certificates import HOST
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.manifests import Manifest, service_account_token
-from tests.support.processes.managers import manager
+from tests.support.processes.managers import manager_command
 
 START_SECONDS = 60.0
+STOP_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,6 @@ class ManagerPod:
         self._name = name
         directory.mkdir()
         self._arguments = deployment.prepare(directory)
-        self._stack = contextlib.AsyncExitStack()
         self._starts = 0
         self._process: Process | None = None
 
@@ -143,16 +142,58 @@ class ManagerPod:
     def is_running(self) -> bool:
         return self._process is not None
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     async def start(self) -> None:
         self._starts += 1
-        name = f"{self._name}-{self._starts}"
-        running = manager(self._directory, name, *self._arguments)
-        self._process = await self._stack.enter_async_context(running)
+        with self.log.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *manager_command(*self._arguments), stderr=log
+            )
 
     async def stop(self) -> None:
-        """As the kubelet does; the process must end in order."""
-        self._process = None
-        await self._stack.aclose()
+        """As the kubelet does; the process must run until then, and end in order."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.returncode is None, f"it ended by itself: see {self.log}"
+        process.terminate()
+        try:
+            code = await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        except TimeoutError:
+            process.kill()
+            raise
+        assert code == 0, self.log
+
+    async def kill(self) -> None:
+        """As a node that fails does."""
+        process, self._process = self._process, None
+        assert process is not None
+        process.kill()
+        await process.wait()
+
+    def send_signal(self, number: int) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of a process that has ended by itself; the next start replaces it."""
+        return self._process.returncode if self._process is not None else None
+
+    async def metrics(self) -> Mapping[str, float]:
+        """What Prometheus would read: each series, as it is written, with its value."""
+        text = await _get(self.port("metrics"), "/metrics")
+        lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+        pairs = (line.rpartition(" ") for line in lines)
+        return {series: float(value) for series, _, value in pairs}
+
+    async def leads(self) -> bool:
+        found = (await self.metrics()).items()
+        return any(value for name, value in found if name.startswith("leader_election_master"))
 
     async def wait_ready(self) -> None:
         async def look() -> str:
@@ -177,9 +218,7 @@ class ManagerPod:
     async def check(self) -> tuple[int | None, str]:
         """What ``--check`` says in this Pod."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "datum_compute.assembly.manager.main", "--check"),
-            *self._arguments,
-            stdout=PIPE,
+            *manager_command("--check", *self._arguments), stdout=PIPE
         )
         output, _ = await process.communicate()
         return process.returncode, output.decode()
@@ -187,13 +226,23 @@ class ManagerPod:
 
 async def _probe(port: int) -> str:
     try:
-        reader, writer = await asyncio.open_connection(HOST, port)
+        text = await _get(port, "/readyz?verbose", only_ok=False)
     except OSError as error:
         return str(error)
-    writer.write(b"GET /readyz?verbose HTTP/1.0\r\n\r\n")
+    return "" if " 200 " in text.partition("\r\n")[0] else text
+
+
+async def _get(port: int, path: str, *, only_ok: bool = True) -> str:
+    """The body of the answer; with its head unless ``only_ok``."""
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
     text = (await reader.read()).decode()
     writer.close()
-    return "" if " 200 " in text.partition("\r\n")[0] else text
+    if not only_ok:
+        return text
+    head, _, body = text.partition("\r\n\r\n")
+    assert " 200 " in head.partition("\r\n")[0], head
+    return body
 
 
 @contextlib.asynccontextmanager
@@ -205,12 +254,10 @@ async def manager_pods(
         ManagerPod(deployment, directory / f"{name}-{number}", name)
         for number in range(deployment.replicas)
     ]
-    try:
+    async with contextlib.AsyncExitStack() as stack:
         for pod in pods:
+            stack.push_async_callback(pod.stop)
             await pod.start()
         for pod in pods:
             await pod.wait_ready()
         yield pods
-    finally:
-        for pod in pods:
-            await pod.stop()

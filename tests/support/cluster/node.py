@@ -23,13 +23,16 @@ import yaml
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers.container import host
 from datum_compute.providers.container.build.archive import build_archive
-from tests.support.cluster.certificates import write_self_signed
+from tests.support.cluster.certificates import SERVICE_ADDRESS, write_self_signed
 from tests.support.cluster.control_plane import ControlPlane, ControlPlaneError, Process
+from tests.support.cluster.forwarder import Forwarder
 
 IMAGE = host.BUSYBOX_IMAGE
 PAUSE = "localhost/datum-compute-pause:1"
 START_SECONDS = 90.0
 STOP_SECONDS = 30.0
+IMPORT_SECONDS = 300.0
+"""An image of 125 MB is unpacked, on a machine that may be busy."""
 CGROUPS = Path("/sys/fs/cgroup")
 PLUGINS = Path("/usr/lib/cni")
 NAMESPACES = Path("/run/netns")
@@ -43,6 +46,19 @@ KERNEL = (
     "net/ipv4/ip_forward",
 )
 """What the kubelet and the bridge plugin change."""
+CONTROLLERS = (
+    "node-lifecycle-controller",
+    "pod-garbage-collector-controller",
+    "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
+)
+DEPLOYMENTS = (
+    "deployment-controller",
+    "replicaset-controller",
+    "endpoints-controller",
+    "endpointslice-controller",
+)
+"""Controllers that make Pods of Deployments, and find them for Services."""
 PROGRAMS = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -91,10 +107,20 @@ class Node:
     """The only node of a control plane that was started with ``credential``."""
 
     def __init__(
-        self, plane: ControlPlane, tools: Path, credential: KubeletCredential, number: int = 0
+        self,
+        plane: ControlPlane,
+        tools: Path,
+        credential: KubeletCredential,
+        number: int = 0,
+        *,
+        runs_deployments: bool = False,
     ) -> None:
-        """``number`` tells nodes on one machine apart."""
+        """``number`` tells nodes on one machine apart. With ``runs_deployments`` Deployments get
+        their Pods, and these reach the API server as the Service `kubernetes`: at most one such
+        node runs on a machine."""
         self._plane = plane
+        self._runs_deployments = runs_deployments
+        self._forwarders = contextlib.ExitStack()
         self._tools = tools
         self._credential = credential
         self.name = f"datum-test-{number}"
@@ -117,9 +143,21 @@ class Node:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def restart_kubelet(self) -> None:
-        self._processes.pop().stop()
+    def restart_kubelet(self, *, kill: bool = False) -> None:
+        self._processes.pop().stop(kill=kill)
         self._start_kubelet()
+
+    def forward(self, port: int) -> str:
+        """Let Pods reach this port of loopback; the address for them."""
+        self._forwarders.enter_context(Forwarder((self._address, port), port))
+        return f"{self._address}:{port}"
+
+    def import_image(self, archive: Path, base_name: str) -> None:
+        """A layout of OCI as an archive, whose tags get this name."""
+        words = ("images", "import", f"--base-name={base_name}", str(archive))
+        result = self._ctr(*words, timeout=IMPORT_SECONDS)
+        if fault := _fault(result):
+            raise ControlPlaneError(f"the image is not imported: {fault}")
 
     def process_of(self, container_id: str) -> int:
         """The process of a container, by the id in its Pod's status."""
@@ -152,6 +190,10 @@ class Node:
         _run("ip", "link", "add", self._bridge, "type", "bridge")
         _run("ip", "addr", "add", f"{self._address}/24", "dev", self._bridge)
         _run("ip", "link", "set", self._bridge, "up")
+        if self._runs_deployments:
+            _run("ip", "addr", "add", f"{SERVICE_ADDRESS}/32", "dev", self._bridge)
+            port = int(self._plane.server.rpartition(":")[2])
+            self._forwarders.enter_context(Forwarder((SERVICE_ADDRESS, 443), port))
         for folder in _cgroups():
             (folder / self.name).mkdir(exist_ok=True)
             for name in ("cpuset.cpus", "cpuset.mems"):
@@ -168,7 +210,8 @@ class Node:
         for archive in (pause, host.build_busybox_image(busybox)):
             self._import(archive)
         kubeconfig = self._plane.write_kubeconfig(self._directory / "kubeconfig")
-        self._plane.start_collector("node-lifecycle-controller", "pod-garbage-collector-controller")
+        more = DEPLOYMENTS if self._runs_deployments else ()
+        self._plane.start_collector(*CONTROLLERS, *more)
         self._run_process(
             "kube-scheduler",
             str(self._tools / "kube-scheduler"),
@@ -221,6 +264,7 @@ class Node:
                         "type": "host-local",
                         "dataDir": str(self._directory / "ipam"),
                         "ranges": [[{"subnet": self._subnet}]],
+                        "routes": [{"dst": f"{SERVICE_ADDRESS}/32"}],
                     },
                 }
             ],
@@ -292,6 +336,7 @@ disabled_plugins = {json.dumps([f"io.containerd.snapshotter.v1.{name}" for name 
 
     def _stop(self) -> None:
         self._delete_pods()
+        self._forwarders.close()
         # The kubelet and the scheduler; containerd is the first.
         while len(self._processes) > 1:
             self._processes.pop().stop()
@@ -352,9 +397,9 @@ disabled_plugins = {json.dumps([f"io.containerd.snapshotter.v1.{name}" for name 
         self._processes.append(process)
         return process
 
-    def _ctr(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def _ctr(self, *arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         command = ("ctr", "-a", str(self._socket), "-n", "k8s.io", *arguments)
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
     def _file(self, name: str) -> str:
         return str(self._directory / name)

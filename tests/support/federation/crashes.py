@@ -354,17 +354,18 @@ def snapshot(store: Store) -> dict[str, Any]:
                 key = f"{plane_name} {resource} {stored.namespace}/{stored.name}"
                 found[key] = json.loads(stored.raw)
                 names[stored.uid] = f"<uid of {resource} {stored.name}>"
-    return {key: _plain(obj, names) for key, obj in found.items()}
+    return {key: plain(obj, names) for key, obj in found.items()}
 
 
-def _plain(value: Any, names: dict[str, str]) -> Any:
+def plain(value: Any, names: dict[str, str]) -> Any:
+    """The same without what differs between runs; ``names`` replace uids."""
     if isinstance(value, dict):
-        kept = {k: _plain(v, names) for k, v in value.items() if k not in _DROPPED}
+        kept = {k: plain(v, names) for k, v in value.items() if k not in _DROPPED}
         if isinstance(kept.get("finalizers"), list):  # their order depends on who added them first
             kept["finalizers"].sort()
         return {key: each for key, each in kept.items() if each is not None}
     if isinstance(value, list):
-        items = [_plain(each, names) for each in value]
+        items = [plain(each, names) for each in value]
         typed = all(isinstance(each, dict) and "type" in each for each in items)
         return sorted(items, key=lambda each: str(each["type"])) if typed else items
     if isinstance(value, str):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -162,6 +162,18 @@ class Stage:
         self.stop(*names)
         await asyncio.sleep(1.0)
         await self.start(*names)
+
+    @asynccontextmanager
+    async def without(self, name: str) -> AsyncIterator[None]:
+        self.stop(name)
+        yield
+        await self.start(name)
+
+    def without_provider(self, city: str) -> AbstractAsyncContextManager[None]:
+        return self.without(f"{rights.PROVIDER}-{city.lower()}")
+
+    def without_cell_manager(self, city: str) -> AbstractAsyncContextManager[None]:
+        return self.without(f"{rights.CELL}-{city.lower()}")
 
     def writes(self) -> dict[str, int]:
         """Changes so far by kind, on all planes, without leases, which are renewed for ever, and

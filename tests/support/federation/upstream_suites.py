@@ -4,6 +4,7 @@ project is looked at as its users do."""
 from __future__ import annotations
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from datum_compute.api import core, karmada
@@ -16,12 +17,21 @@ from datum_compute.runtime.writes.patch import values
 from datum_compute.testing.expectations import eventually
 from tests.support.controllers.planes import counters
 from tests.support.federation.stage import NAMESPACE, deployment
-from tests.support.objects import until, until_gone
-from tests.support.simulation.platform import RunningPlatform, leftovers, workload
+from tests.support.objects import condition, until, until_gone
+from tests.support.simulation.platform import (
+    RunningPlatform,
+    apply,
+    leftovers,
+    list_on_planes,
+    missing_for_image,
+    workload,
+)
 
 DEPLOYMENTS = compute.WORKLOAD_DEPLOYMENTS
 NAME = "web-default-dfw"
 CITY = compute.LABEL_TOPOLOGY_CITY_CODE
+RECLAIM_SECONDS = 15 * 60.0
+"""Within which the hub gives up on a cell whose manager does not answer."""
 
 
 class FederationPlanes(RunningPlatform, Protocol):
@@ -37,6 +47,14 @@ class FederationPlanes(RunningPlatform, Protocol):
         ...
 
     def cell(self, city: str = "DFW") -> Client: ...
+
+    def without_provider(self, city: str) -> AbstractAsyncContextManager[None]:
+        """While nothing runs the Instances of this city."""
+        ...
+
+    def without_cell_manager(self, city: str) -> AbstractAsyncContextManager[None]:
+        """While the manager of this city's cell does not run."""
+        ...
 
 
 def there(_: Object) -> bool:
@@ -162,3 +180,59 @@ async def federation_finalizer_no_wedge(on: FederationPlanes) -> None:
     assert served.namespace == "team"
     await eventually("nothing left", lambda: leftovers(on))
     assert (await on.project.list(quota.RESOURCE_CLAIMS)).items == []
+
+
+async def full_federation(on: FederationPlanes) -> None:
+    """One Instance, on all planes: not Ready before something runs it, Ready after."""
+    instance = f"{NAME}-0"
+    planes = (
+        (on.cell(), on.hub_namespace),
+        (on.hub, on.hub_namespace),
+        (on.project, NAMESPACE),
+    )
+    async with on.without_provider("DFW"):
+        await apply(on, workload("acme/web:1", 1, cities=("DFW",)))
+        for client, namespace in planes:
+            await until(client, compute.INSTANCES, instance, namespace, _waits_for_provider)
+            await until(client, DEPLOYMENTS, NAME, namespace, lambda obj: counters(obj) == STARTED)
+        shown = await until(
+            *(on.project, compute.WORKLOADS, "web", NAMESPACE),
+            lambda obj: counters(obj) == STARTED,
+        )
+        assert condition(shown, "Available")[0] == "False"
+        await asyncio.sleep(on.quiet_seconds / 10)
+        for client, namespace in planes:
+            assert _waits_for_provider(await client.get(compute.INSTANCES, instance, namespace))
+            assert counters(await client.get(DEPLOYMENTS, NAME, namespace)) == STARTED
+
+    await eventually("it serves", lambda: missing_for_image(on, "acme/web:1", 1))
+    for client, namespace in planes:
+        served = await client.get(compute.INSTANCES, instance, namespace)
+        assert condition(served, "Ready") == ("True", "Available")
+
+
+STARTED = (1, 0, 0, 1)
+"""The counters of a deployment whose only Instance is there, and not ready."""
+
+
+def _waits_for_provider(obj: Object) -> bool:
+    return condition(obj, "Ready") == ("False", "PendingProgramming")
+
+
+async def federation_reclaim_without_cell(on: FederationPlanes) -> None:
+    """A cell whose manager does not run never blocks the hub or the project for good."""
+    await apply(on, workload("acme/web:1", 1, cities=("DFW",)))
+    await eventually("it serves", lambda: missing_for_image(on, "acme/web:1", 1))
+
+    async def left() -> str:
+        for resource in (DEPLOYMENTS, compute.INSTANCES):
+            for obj in await list_on_planes(on, resource, "hub"):
+                return f"{obj!r} is left"
+        return ""
+
+    async with on.without_cell_manager("DFW"):
+        await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
+        await eventually("reclaimed on the hub", left, within=RECLAIM_SECONDS)
+        [unreached] = await list_on_planes(on, compute.INSTANCES, "cell/dfw")
+        assert condition(unreached, "Available")[0] == "True", "it runs until it is stopped"
+    await eventually("reclaimed everywhere", lambda: leftovers(on))

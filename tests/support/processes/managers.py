@@ -50,13 +50,15 @@ class ManagedPlatform:
         return self.client("project/demo")
 
 
+def manager_command(*argv: str) -> list[str]:
+    return [sys.executable, "-m", "datum_compute.assembly.manager.main", *argv]
+
+
 @contextlib.asynccontextmanager
 async def manager(directory: Path, name: str, *argv: str) -> AsyncIterator[Process]:
     log = (directory / f"{name}.log").open("wb")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "datum_compute.assembly.manager.main"),
-        *("--health-probe-bind-address=0", *argv),
-        stderr=log,
+        *manager_command("--health-probe-bind-address=0", *argv), stderr=log
     )
     try:
         yield process

@@ -121,9 +121,12 @@ def debian_packages(debs: Path) -> Sequence[Mapping[str, object]]:
     return found
 
 
+def missing_programs() -> list[str]:
+    return [each for each in ("apt-get", "dpkg-deb", "buildah") if shutil.which(each) is None]
+
+
 def main() -> int:
-    absent = [each for each in ("apt-get", "dpkg-deb", "buildah") if shutil.which(each) is None]
-    if absent:
+    if absent := missing_programs():
         print(f"build-image: needs {', '.join(absent)}: build it on Debian", file=sys.stderr)
         return 1
     build(ROOT / "dist")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
+from scripts import build_image
 from scripts.cluster_tools import (
     DEFAULT_TOOLS,
     EXTRA_TOOLS,
@@ -49,6 +52,8 @@ def leave_out(config: pytest.Config, items: list[pytest.Item], marker: str, reas
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_out(config, items, "kubelet", node.missing())
+    absent = ", ".join(build_image.missing_programs())
+    leave_out(config, items, "image", f"{absent} is not installed" if absent else "")
     if missing_tools(tools_dir(), wanted_tools(items)):
         try:
             find_go()
@@ -92,3 +97,11 @@ def control_plane() -> Iterator[ControlPlane]:
     """One etcd and one kube-apiserver, shared by the whole session."""
     with ControlPlane(ensure_tools()) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def manager_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The image that `make image` builds, as an archive."""
+    folder = tmp_path_factory.mktemp("image")
+    build_image.build(folder)
+    return Path(shutil.make_archive(str(folder / "manager"), "tar", folder / "image"))

@@ -21,7 +21,7 @@ PAGE = (ROOT / "bench" / "README.md").read_text(encoding="utf-8")
         (budgets.WATCH, budgets.WATCH.goal, GOAL_AT),
         (budgets.GETS, budgets.GETS.floor, FLOOR_AT),
         (budgets.GETS, budgets.GETS.goal * 9, 1.0),
-        (budgets.GETS, 0.0, 0.02),
+        (budgets.WATCH, budgets.WATCH.floor * 9, 0.02),
     ],
 )
 def test_floor_and_goal_are_at_the_same_place_for_every_unit(

@@ -14,6 +14,7 @@ CALLBACKS = {
     "connection_made",
     "connection_lost",
     "data_received",
+    "eof_received",
     "pause_writing",
     "resume_writing",
     "on_message_begin",

@@ -31,6 +31,8 @@ class Board:
         """Tells this board from others in the ids of messages."""
         self.revision = 0
         self._models: dict[str, tuple[int, bytes]] = {}
+        self._values: dict[str, Any] = {}
+        """What the models were encoded from: the same object is not encoded again."""
         self._removed: dict[str, int] = {}
         self._forgotten = 0
         """What was removed up to this revision is not remembered."""
@@ -44,14 +46,16 @@ class Board:
 
     def replace(self, models: Mapping[str, Any], owns: Callable[[str], bool]) -> None:
         """Set these models, and remove others whose key is owned."""
-        encoded = {key: msgspec.json.encode(value) for key, value in models.items()}
-        changed = {k: v for k, v in encoded.items() if self._models.get(k, (0, b""))[1] != v}
-        gone = [key for key in self._models if owns(key) and key not in encoded]
+        encode, values = msgspec.json.encode, self._values
+        new = {k: encode(v) for k, v in models.items() if k not in values or values[k] is not v}
+        values.update((key, models[key]) for key in new)
+        changed = {k: v for k, v in new.items() if self._models.get(k, (0, b""))[1] != v}
+        gone = [key for key in self._models if owns(key) and key not in models]
         if not changed and not gone:
             return
         self.revision += 1
         for key in gone:
-            del self._models[key]
+            del self._models[key], self._values[key]
             self._removed[key] = self.revision
         for key, value in changed.items():
             self._models[key] = self.revision, value

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from operator import is_
 from typing import Any, NamedTuple
 
 from datum_compute.cli import queries
@@ -62,62 +63,79 @@ class _Known(NamedTuple):
     due: datetime | None
 
 
+class _KnownInstance(NamedTuple):
+    item: Json
+    since: str | None
+    """Since when its cell has not answered."""
+    view: Json
+
+
 class Overview:
     """Everything but details. A model is computed again only when its sources have changed, which
     are compared by identity: an object that changes is replaced."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
+        self._instances: dict[str, _KnownInstance] = {}
 
     def compute(self, context: Context) -> Models:
-        now = context.env.now()
         deployments = queries.deployments(context)
-        stale = queries.stale_deployments(context)
-        found = context.reader.list(INSTANCES, NAMESPACE)
-        fresh: dict[str, _Known] = {}
-
-        def keep(
-            key: str, sources: Sequence[object], build: Callable[[], tuple[Models, bool]]
-        ) -> Models:
-            known = self._known.get(key)
-            if known is None or (known.due and known.due <= now) or not _same(known, sources):
-                models, lasting = build()
-                known = _Known(sources, models, None if lasting else now + REFRESH)
-            fresh[key] = known
-            return known.models
-
-        models: Models = {}
         own: dict[str, list[Json]] = {}
-        for item in found:
-            name = item["metadata"]["name"]
-            since = stale.get(states.deployment_name(item))
-            build = partial(_instance, context, item, stale)
-            view = keep(f"instance/{name}", (item, since), build)
-            models |= view
-            own.setdefault(view[f"instances/{name}"]["workload"], []).append(item)
+        models = self._compute_instances(context, own)
         by_workload = workloads.deployments_by_workload(deployments)
+        fresh: dict[str, _Known] = {}
         for item in context.reader.list(WORKLOADS, NAMESPACE):
             name, its = item["metadata"]["name"], by_workload.get(item["metadata"]["uid"], [])
-            its_instances = own.get(name, [])
-            build = partial(_workload, context, item, its, its_instances)
-            models |= keep(f"workload/{name}", (item, *its, *its_instances), build)
-        models |= {f"cities/{each['city']}": shown(each) for each in cities.read_views(context)}
-        models |= keep("quota", (), lambda: (_quota(context), False))
+            found = own.get(name, [])
+            build = partial(_workload, context, item, its, found)
+            fresh[name] = self._current(context, name, (item, *its, *found), build)
+            models |= fresh[name].models
+        # No workload has the empty name.
+        fresh[""] = self._current(context, "", (), lambda: (_quota(context), False))
         self._known = fresh
+        models |= {f"cities/{each['city']}": shown(each) for each in cities.read_views(context)}
+        return models | fresh[""].models
+
+    def _compute_instances(self, context: Context, own: dict[str, list[Json]]) -> Models:
+        """Their models; ``own`` gets them by workload. There may be thousands, so that as little
+        as possible is done for one that is known."""
+        stale = queries.stale_deployments(context)
+        fresh: dict[str, _KnownInstance] = {}
+        models: Models = {}
+        for item in context.reader.list(INSTANCES, NAMESPACE):
+            name = item["metadata"]["name"]
+            since = stale.get(states.deployment_name(item)) if stale else None
+            known = self._instances.get(name)
+            if known is None or known.item is not item or known.since != since:
+                known = _KnownInstance(item, since, _instance(context, item, stale))
+            fresh[name] = known
+            models[f"instances/{name}"] = known.view
+            own.setdefault(known.view["workload"], []).append(item)
+        self._instances = fresh
         return models
 
+    def _current(
+        self,
+        context: Context,
+        key: str,
+        sources: Sequence[object],
+        build: Callable[[], tuple[Models, bool]],
+    ) -> _Known:
+        """What is known, or else is built now; ``build`` says too whether it lasts."""
+        known, now = self._known.get(key), context.env.now()
+        if known is not None and not (known.due and known.due <= now):
+            same = len(known.sources) == len(sources)
+            if same and all(map(is_, known.sources, sources)):
+                return known
+        models, lasts = build()
+        return _Known(sources, models, None if lasts else now + REFRESH)
 
-def _same(known: _Known, sources: Sequence[object]) -> bool:
-    return len(known.sources) == len(sources) and all(
-        old is new or old == new if isinstance(new, str) else old is new
-        for old, new in zip(known.sources, sources, strict=True)
-    )
 
-
-def _instance(context: Context, item: Json, stale: Mapping[str, str]) -> tuple[Models, bool]:
+def _instance(context: Context, item: Json, stale: Mapping[str, str]) -> Json:
     name = item["metadata"]["name"]
     who = states.instance_identities([item], lambda: queries.deployments(context))[name]
-    return {f"instances/{name}": shown(instances.view(context, item, who, stale))}, True
+    view: Json = shown(instances.view(context, item, who, stale))
+    return view
 
 
 def _workload(

@@ -39,33 +39,25 @@ def _life() -> str:
     parts = [_box(20, 96, 150, 60, "box", "Created", "in its cell, by ordinal")]
     for row, gate in enumerate(gates):
         y = 24 + row * 76
-        parts.append(_box(230, y, 200, 52, "gate", f"gate {gate}", removed[gate]))
-        parts.append(_arrow(f"M170 126C200 126 200 {y + 26} 230 {y + 26}"))
-        parts.append(_arrow(f"M430 {y + 26}C460 {y + 26} 460 126 490 126"))
+        parts.append(_box(220, y, 240, 52, "gate", f"gate {gate}", removed[gate]))
+        parts.append(_arrow(f"M170 126C195 126 195 {y + 26} 220 {y + 26}"))
+        parts.append(_arrow(f"M460 {y + 26}C485 {y + 26} 485 126 510 126"))
     starts = f"{constants.CONDITION_PROGRAMMED}: {reasons.REASON_PROGRAMMING_IN_PROGRESS}"
+    ended = "from any state, the highest ordinal first; quota is given back"
     parts += [
-        _box(490, 96, 250, 60, "box", "Starting, once no gate is left", starts),
-        _box(800, 96, 140, 60, "done", f"{constants.CONDITION_READY}=True", "Available"),
-        _arrow("M740 126H800"),
-        _box(490, 250, 250, 60, "bad", "Failed", f"{reasons.REASON_IMAGE_UNAVAILABLE} and others"),
-        _arrow("M590 156V250"),
-        _arrow("M640 250V156"),
-        _text(650, 208, "tried again", "quiet"),
-        _box(800, 250, 140, 60, "box", "Stopped", reasons.REASON_SUSPENDED),
-        _arrow("M850 156V250"),
-        _arrow("M890 250V156"),
-        _text(900, 208, "start", "quiet"),
-        _text(814, 208, "stop", "quiet"),
-        _box(
-            20,
-            250,
-            410,
-            60,
-            "box",
-            "Deleted",
-            "the highest ordinal first; quota is given back",
-        ),
-        _arrow("M490 290H430"),
+        _box(510, 96, 280, 60, "box", "Starting, once no gate is left", starts),
+        _box(840, 96, 140, 60, "done", f"{constants.CONDITION_READY}=True", "Available"),
+        _arrow("M790 126H840"),
+        _box(510, 250, 280, 60, "bad", "Failed", f"{reasons.REASON_IMAGE_UNAVAILABLE} and others"),
+        _arrow("M620 156V250"),
+        _arrow("M670 250V156"),
+        _text(680, 208, "tried again", "quiet"),
+        _box(840, 250, 140, 60, "box", "Stopped", reasons.REASON_SUSPENDED),
+        _arrow("M890 156V250"),
+        _arrow("M930 250V156"),
+        _text(940, 208, "start", "quiet"),
+        _text(856, 208, "stop", "quiet"),
+        _box(20, 250, 440, 60, "box", "Deleted", ended),
     ]
     title = "The life of an Instance"
     about = (
@@ -73,7 +65,7 @@ def _life() -> str:
         " is ready, or failed and tried again. It can be stopped and started, and is deleted by"
         " its cell."
     )
-    return _svg(960, 334, title, about, parts)
+    return _svg(1000, 334, title, about, parts)
 
 
 def _svg(width: int, height: int, title: str, about: str, parts: list[str]) -> str:

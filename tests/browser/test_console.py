@@ -266,6 +266,69 @@ def test_dark(browser: Browser, platform: BrowserPlatform, shots: Path) -> None:
     assert (dark, light) == ("rgb(14, 18, 24)", "rgb(245, 246, 248)")
 
 
+HOSTILE = "<img/src=x/onerror=window.injected=1><script>window.injected=1</script>"
+
+
+def test_text_of_others_never_becomes_code(
+    browser: Browser, platform: BrowserPlatform, shots: Path
+) -> None:
+    """As an image, which log lines repeat, a variable, a message of a revision, and a message of
+    a condition. A name or a label cannot hold it: the API refuses that."""
+    where = ("--city=DFW", "--min=1", "--yes", "--no-wait")
+    given = (f"--image={HOSTILE}", f"--env=NOTE={HOSTILE}", f"--message={HOSTILE}")
+    platform.deploys("hostile", "--city=DFW", "--min=1")
+    platform.types("deploy", "hostile", *given, *where)
+    platform.applies("odd", city="DFW", start_seconds=HOSTILE)
+    for refused in (("deploy", HOSTILE, *where), ("deploy", "x", f"--label=a={HOSTILE}", *where)):
+        with pytest.raises(AssertionError, match="img"):
+            platform.types(*refused, "--image=a:1")
+    opened(browser, platform, "--allow-writes")
+    browser.wait_text(HOSTILE, "main")
+    browser.run("location.hash = '#/hostile'")
+    browser.click("#logs button", "Follow logs")
+    browser.wait_text(HOSTILE, "#logs pre")
+    browser.wait_text(HOSTILE, "#history")
+    browser.click("#history button", "Diff")
+    browser.wait_text("NOTE", "#history table")
+    browser.screenshot(shots / "hostile.png", whole=True)
+    browser.run("location.hash = '#/odd'")
+    browser.wait_text(HOSTILE, "#why")
+
+    assert browser.run("return window.injected === undefined")
+    assert browser.run("return document.querySelectorAll('img, #app script').length") == 0
+
+
+TRIES = (
+    "document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"injected=1\">')",
+    "const s = document.createElement('script'); s.text = 'injected = 1'; document.body.append(s)",
+    "const s = document.createElement('script'); s.src = 'data:,x=1'; document.body.append(s)",
+    "const b = document.createElement('b'); b.setAttribute('onclick', 'injected = 1'); b.click()",
+    "setTimeout('injected = 1', 0)",
+    "new Function('injected = 1')()",
+)
+
+
+def test_the_policy_holds_against_what_gets_into_the_page(
+    browser: Browser, platform: BrowserPlatform
+) -> None:
+    """As if some text had become a part of the page after all."""
+    opened(browser, platform)
+
+    # Later, because what a driver runs itself may use eval whatever the policy says.
+    complaints: list[str] = []
+    for each in TRIES:
+        browser.run(f"setTimeout(() => {{ try {{ {each} }} catch {{}} }}, 0)")
+        complaints += browser.wait(browser.complaints, f"a complaint about {each}")
+    elsewhere = browser.run(
+        "return fetch('http://127.0.0.1:1/').then(() => 'sent', (error) => error.message)"
+    )
+
+    assert browser.run("return window.injected === undefined")
+    assert elsewhere == "Failed to fetch"
+    complaints += browser.complaints()
+    assert len(complaints) > len(TRIES)
+
+
 def test_a_used_link_says_how_to_get_another(
     browser: Browser, platform: BrowserPlatform, shots: Path
 ) -> None:

@@ -7,7 +7,7 @@ import { PlanDialog } from "./plan.js";
 import { Overview, Quota } from "./overview.js";
 import { Cities, Workload } from "./workload.js";
 import { Cli } from "./parts.js";
-import { lasting } from "./words.js";
+import { lasting, sentence } from "./words.js";
 
 const THEMES = ["", "dark", "light"];
 
@@ -140,7 +140,7 @@ function City({ city, now, line, instances }) {
 function Gone({ error }) {
   return html`<main class="gone" id="main">
     <h1>Console</h1>
-    <p role="alert">${error.message}</p>
+    <p role="alert">${sentence(error.message)}</p>
     <p>A link opens the console once, within a minute. Ask for a new one:</p>
     <${Cli} line="datumctl-compute console" />
   </main>`;

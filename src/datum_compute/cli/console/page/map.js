@@ -49,7 +49,7 @@ function frame(cities) {
 function spread(cities, radius, size) {
   const placed = cities.map((each) => ({ ...each, at: [...(PLACES.get(each.city) || [])] }));
   const known = placed.filter((each) => each.at.length);
-  const half = (each) => Math.max(radius(each) + 6, size * 0.3 * (each.unreachableSince ? 17 : each.ring?.wave ? 7 : 4));
+  const half = (each) => Math.max(radius(each) + 6, size * 0.3 * (each.unreachableSince ? 13 : each.ring?.wave ? 7 : 4));
   const lines = (each) => 1 + (each.ring?.wave ? 1 : 0) + (each.unreachableSince ? 1 : 0);
   for (let round = 0; round < 40; round++) {
     for (const a of known) {
@@ -134,7 +134,7 @@ export function WorldMap({ cities, instances, rows, now, selected, onSelect }) {
           ${Object.keys(TONES).map((key) => paths[key] && html`<path key=${key} class="points ${key}" d=${paths[key]} />`)}
           <text y=${r + 5 + size}>${each.city}</text>
           ${each.ring?.wave && html`<text class="wave" y=${r + 5 + 2.1 * size}>wave ${each.ring.wave}</text>`}
-          ${each.unreachableSince && html`<text class="late" y=${r + 5 + (each.ring?.wave ? 3.2 : 2.1) * size}>no answer for ${lasting((now - Date.parse(each.unreachableSince)) / 1000)}</text>`}
+          ${each.unreachableSince && html`<text class="late" y=${r + 5 + (each.ring?.wave ? 3.2 : 2.1) * size}>no answer ${lasting((now - Date.parse(each.unreachableSince)) / 1000)}</text>`}
         </g>`;
       })}
     </svg>

@@ -4,6 +4,7 @@
 import { Component, createRef, html } from "./html.js";
 import { call } from "./client.js";
 import { Cli, Diff } from "./parts.js";
+import { sentence } from "./words.js";
 
 const TITLES = { scale: "Scale", restart: "Restart", undo: "Undo", pause: "Pause", resume: "Resume", promote: "Promote", stop: "Stop", start: "Start" };
 
@@ -37,7 +38,7 @@ export class PlanDialog extends Component {
     const failure = error || refused;
     return html`<dialog ref=${this.dialog} onClose=${onClose} aria-labelledby="plan-title">
       <h2 id="plan-title">${title}</h2>
-      ${failure && html`<p class="banner bad" role="alert">${failure.message}${failure.hint ? html`<br /><code>${failure.hint}</code>` : ""}</p>`}
+      ${failure && html`<p class="banner bad" role="alert">${sentence(failure.message)}${failure.hint ? html`<br /><code>${failure.hint}</code>` : ""}</p>`}
       ${!done && plan && html`
         <h3>Plan</h3>
         ${plan.lines.map((each) => html`<p key=${each} class="plan-line">${each}</p>`)}

@@ -27,6 +27,8 @@ export function precise(seconds) {
 
 export const count = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
 export const ACTORS = { user: "You can act", platform: "The platform must act", nobody: "No action needed: in progress" };
 
 // The state of a thing as a colour and a mark; never the colour alone.

@@ -66,7 +66,7 @@ function Why({ name, why, now, line }) {
     ${why.reason
       ? html`<p class="cause">${why.message || why.reason}</p>
           <p class="quiet">${why.reason}${why.sinceSeconds !== null ? ` for ${precise(why.sinceSeconds)}` : ""}${why.usuallyUnderSeconds ? `, usually under ${precise(why.usuallyUnderSeconds)}` : ""}</p>
-          <p class="actor">${ACTORS[why.whoCanAct]}${why.advice ? html`: <span>${why.advice}</span>` : ""}</p>
+          <p class="actor">${why.whoCanAct === "nobody" && why.advice ? html`<span>${why.advice}</span>` : html`${ACTORS[why.whoCanAct]}${why.advice ? html`: <span>${why.advice}</span>` : ""}`}</p>
           ${(why.missing || []).map((each) => html`<p key=${each.message}>Missing: ${each.message}</p>`)}
           ${(why.meanwhile || []).map((each) => html`<p key=${each}>Meanwhile: ${each}</p>`)}
           ${why.next && html`<p>Next:</p><${Cli} line=${why.next} />`}`
@@ -87,11 +87,11 @@ export function Cities({ name, models, now, line }) {
         const wave = waves.get(row.placement + row.city);
         const away = row.state === "stale";
         return html`<tr key=${row.placement + row.city} data-row=${row.city} class=${away ? "away" : ""}>
-          ${inWaves && html`<td>${wave?.wave ?? "—"}</td>`}
-          ${several && html`<td>${row.placement}</td>`}
+          ${inWaves && html`<td data-label="wave">${wave?.wave ?? "—"}</td>`}
+          ${several && html`<td data-label="placement">${row.placement}</td>`}
           <th>${row.city}</th>
-          <td>${row.ready}/${row.desired}</td>
-          <td>${row.upToDate}/${row.desired}</td>
+          <td data-label="ready">${row.ready}/${row.desired}</td>
+          <td data-label="up to date">${row.upToDate}/${row.desired}</td>
           <td class="phase"><${Mark} state=${wave?.phase} as=${away ? "off" : ""} /> ${wave?.phase || row.state}</td>
           <td>${away ? html`<span class="late">no answer from the cell for over ${age(row.since, now)}; these numbers are its last report</span>` : row.message || wave?.message || ""}${row.reason && !away ? html` <span class="quiet">${row.since ? `for ${age(row.since, now)} · ` : ""}${ACTORS[row.whoCanAct]}</span>` : ""}</td>
         </tr>`;

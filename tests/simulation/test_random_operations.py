@@ -32,8 +32,14 @@ from datum_compute.testing.expectations import eventually
 from tests.support.paths import ROOT
 from tests.support.simulation.commit_checker import EXPIRED_EVENTS, CommitChecker
 from tests.support.simulation.platform import SETTINGS, PlatformRun
-from tests.support.simulation.random_operations import OperationSequence, generate_sequence, perform
-from tests.support.simulation.settled import unsettled
+from tests.support.simulation.random_operations import (
+    OperationSequence,
+    deploy_again,
+    end_rollouts,
+    generate_sequence,
+    perform,
+)
+from tests.support.simulation.settled import DesiredWorkloads, unsettled
 
 SETTLED_WITHIN = 300.0
 QUIET_FOR = 3600.0
@@ -48,6 +54,8 @@ class SequenceRun:
     commit_checker: CommitChecker = field(default_factory=CommitChecker)
     performed: int = 0
     """Steps that are done."""
+    wanted: DesiredWorkloads = field(default_factory=dict)
+    """After all steps, with a new template where a rollout may have failed or been undone."""
     runs: int = 0
 
     def run(self, database: Path) -> None:
@@ -80,7 +88,11 @@ class SequenceRun:
             await perform(platform, step)
             self.performed += 1
         ended = asyncio.get_running_loop().time()
-        wanted = self.sequence.wanted
+        if not self.wanted:
+            found = self.sequence.wanted.items()
+            self.wanted = {name: deploy_again(desired) for name, desired in found}
+        wanted = self.wanted
+        await end_rollouts(platform, wanted)
         await eventually("settled", lambda: unsettled(platform, wanted), within=SETTLED_WITHIN)
         platform.cut_at = 0  # all operations are done
         await asyncio.sleep(max(0.0, ended + SETTLED_WITHIN - asyncio.get_running_loop().time()))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -407,6 +407,15 @@ def deploy_again(desired: DesiredWorkload) -> DesiredWorkload:
         return desired
     policy = json.dumps({**json.loads(desired.rollout), "timeout": "15m"})
     return replace(desired, image=f"{desired.image}-again", rollout=policy)
+
+
+async def end_rollouts(platform: RunningPlatform, wanted: Mapping[str, DesiredWorkload]) -> None:
+    """Apply what :func:`deploy_again` gives, without anything that holds a rollout back."""
+    for name, desired in wanted.items():
+        if desired.rollout:
+            for verb in ("paused", "skipped"):
+                await steer(platform, name, verb, None)
+            await perform(platform, Step(0.0, "apply", desired))
 
 
 def generate_sequence(seed: int) -> OperationSequence:

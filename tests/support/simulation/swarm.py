@@ -54,8 +54,8 @@ from tests.support.simulation.random_operations import (
     SequenceGenerator,
     Step,
     deploy_again,
+    end_rollouts,
     perform,
-    steer,
 )
 from tests.support.simulation.rules import all_rules
 from tests.support.simulation.settled import unsettled
@@ -354,12 +354,8 @@ class SwarmFederation:
     async def _deploy_again(self, stage: ProjectPlatform) -> None:
         """A rollout in waves that has failed or was undone under faults ends with a new one."""
         wanted = self.sequences[stage.settings.project].wanted
-        for name, desired in wanted.items():
-            if desired.rollout:
-                wanted[name] = deploy_again(desired)
-                for verb in ("paused", "skipped"):
-                    await steer(stage, name, verb, None)
-                await perform(stage, Step(0.0, "apply", wanted[name]))
+        wanted.update({name: deploy_again(desired) for name, desired in wanted.items()})
+        await end_rollouts(stage, wanted)
 
     def _writes(self) -> dict[str, int]:
         unasked = (core.LEASES.group_resource, EXPIRED_EVENTS)

@@ -55,7 +55,7 @@ def test_the_state_of_an_instance_is_that_of_the_first_matching_rule(
 def test_the_footer_counts_what_is_not_available_once() -> None:
     footer = states.instance_footer([states.InstanceState(each) for each in states.InstancePhase])
 
-    assert footer == "5 instances — 1 Available, 2 Pending, 1 Failed, 1 Stopped"
+    assert footer == "6 instances — 2 Available (1 asleep), 2 Pending, 1 Failed, 1 Stopped"
 
 
 def test_a_cell_is_coloured_by_the_state_behind_it_and_not_by_its_text() -> None:

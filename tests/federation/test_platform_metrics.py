@@ -24,6 +24,8 @@ ELSEWHERE = {
     "leader_election_master_status",  # local runs none
     "rest_client_requests_total",  # nor does it go through connections
     "compute_runtime_malformed_objects_total",
+    "compute_instance_wakes_total",  # simulated instances are woken by nothing
+    "compute_instance_wake_seconds",
 }
 
 

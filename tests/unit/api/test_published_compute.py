@@ -111,6 +111,9 @@ def test_columns_have_their_order_and_priority(plural: str) -> None:
     assert ours == PAGE[plural]["columns"]
 
 
+SHORT_NAMES = {"workloads": ["wl"], "workloaddeployments": ["wd"], "instances": ["inst"]}
+
+
 @pytest.mark.parametrize("plural", PLURALS)
 def test_the_kind_is_served_as_published(plural: str) -> None:
     crd = definition(plural)
@@ -118,11 +121,14 @@ def test_the_kind_is_served_as_published(plural: str) -> None:
     assert crd["metadata"]["annotations"] == {PARENT_CONTEXTS: "Project"}
     assert crd["spec"]["group"] == "compute.datumapis.com"
     assert crd["spec"]["scope"] == "Namespaced"
-    assert crd["spec"]["names"] == {  # no short names, no categories
+    assert crd["spec"]["names"] == {
         "kind": PAGE[plural]["kind"],
         "listKind": PAGE[plural]["kind"] + "List",
         "plural": plural,
         "singular": PAGE[plural]["kind"].lower(),
+        # Ours alone: the published definitions have neither.
+        "shortNames": SHORT_NAMES[plural],
+        "categories": ["all"],
     }
     assert [each["name"] for each in crd["spec"]["versions"]] == ["v1alpha"]
     assert version(plural)["subresources"] == {"status": {}}

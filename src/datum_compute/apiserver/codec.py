@@ -41,6 +41,15 @@ decode_json = msgspec.json.Decoder(float_hook=_number).decode
 encode_json = msgspec.json.Encoder().encode
 
 
+def encode_object(obj: dict[str, Any]) -> bytes:
+    """An object with its metadata first: nothing before that has a field of this name."""
+    return encode_json({**_FIRST, **obj})
+
+
+_FIRST = {"apiVersion": "", "kind": "", "metadata": {}}
+"""Every object has them."""
+
+
 def json_value(body: bytes) -> Any:
     """The value of a request's body."""
     try:
@@ -68,6 +77,17 @@ def check_depth(value: Any) -> None:
         if not level:
             return
     raise errors.bad_request(TOO_DEEP)
+
+
+def json_equal(one: Any, other: Any) -> bool:
+    """JSON equality: unlike in Python, true is not 1; 1 equals 1.0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(json_equal(one[k], other[k]) for k in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(json_equal, one, other))
+    return bool(one == other)
 
 
 def to_yaml(body: bytes) -> bytes:

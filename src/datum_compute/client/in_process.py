@@ -71,6 +71,7 @@ def _copy(request: HttpRequest) -> HttpRequest:
         dict(request.headers),
         bytes(request.body),
         stream=request.stream,
+        with_managed_fields=False,  # the client would drop them
     )
 
 

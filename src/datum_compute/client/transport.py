@@ -32,6 +32,8 @@ class HttpRequest(msgspec.Struct, frozen=True):
     stream: AsyncIterator[bytes] | None = None
     """Of a request to switch protocols: what the client sends after its head. It is read only
     once the server has switched, with status 101; the response's stream is the other direction."""
+    with_managed_fields: bool = True
+    """Whether objects are sent with ``metadata.managedFields``; over HTTP they always are."""
     is_wanted: Callable[[], bool] | None = None
     """Whether its sender still waits for the response; a server asks before long work."""
 

@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from datum_compute.client import errors
-from datum_compute.client.protocol import Patch
 from tests.support.client_conformance.fixture import (
     WIDGETS,
     ConformanceFixture,
@@ -20,20 +19,6 @@ from tests.support.client_conformance.fixture import (
 from tests.support.client_conformance.targets import HttpsServer, in_process
 
 
-async def server_side_apply(world: ConformanceFixture) -> None:
-    made = await world.create("one", {"size": 3})
-    apply = Patch("application/apply-patch+yaml", {"spec": {"size": 4}})
-
-    with pytest.raises(errors.Unsupported, match="server-side apply is not served here") as caught:
-        await world.patch("one", apply)
-    with pytest.raises(errors.Unsupported):
-        await world.patch("new", apply)
-
-    assert (caught.value.code, caught.value.reason) == (415, "UnsupportedMediaType")
-    assert (await world.get("one")).metadata == made.metadata
-    assert await world.names() == ["one"]
-
-
 async def scale(world: ConformanceFixture) -> None:
     await world.create("one")
 
@@ -41,7 +26,7 @@ async def scale(world: ConformanceFixture) -> None:
         await get_subresource(world.client, WIDGETS, "one", world.namespace, subresource="scale")
 
 
-ABSENT = [server_side_apply, scale]
+ABSENT = [scale]
 every_absence = pytest.mark.parametrize(
     ("number", "absence"), list(enumerate(ABSENT, 3000)), ids=[each.__name__ for each in ABSENT]
 )

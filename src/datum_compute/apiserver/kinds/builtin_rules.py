@@ -45,6 +45,13 @@ def after_schema(
     return rule(obj, old) if rule else []
 
 
+def drop_empty(obj: dict[str, Any]) -> None:
+    """Upstream's types write no empty maps and lists."""
+    for key in [key for key, value in obj.items() if not value and value in ({}, [])]:
+        if key not in ("metadata", "spec", "status"):
+            del obj[key]
+
+
 def _namespace(obj: dict[str, Any]) -> list[FieldError]:
     metadata = obj["metadata"]
     labels = dict(metadata.get("labels") or {})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,13 +17,18 @@ import msgspec
 from datum_compute.api import fields
 from datum_compute.apiserver import errors as status
 from datum_compute.apiserver.cel import rules
-from datum_compute.apiserver.codec import decode_json, encode_json
+from datum_compute.apiserver.codec import decode_json, encode_object, json_equal
 from datum_compute.apiserver.kinds import builtin_rules, definitions, registry
 from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.managed_fields import entries, ownership
+from datum_compute.apiserver.managed_fields.ownership import FieldWriter
+from datum_compute.apiserver.managed_fields.types import empty_object, type_of
 from datum_compute.apiserver.objects import object_meta
-from datum_compute.apiserver.objects.patches import json_equal
-from datum_compute.apiserver.storage.protocol import PlaneStore, StoredObject
+from datum_compute.apiserver.storage.protocol import Managed, PlaneStore, StoredObject
 from datum_compute.env import Environment
+
+SERVER = "kube-apiserver"
+"""The manager of what the server itself writes, as upstream."""
 
 
 class WriteResult(msgspec.Struct, frozen=True):
@@ -34,6 +40,7 @@ class WriteResult(msgspec.Struct, frozen=True):
     removed: bool = False
     unknown: tuple[str, ...] = ()
     """Fields that were dropped as unknown to the schema."""
+    managed: Managed = ()
 
 
 class DeleteOptions(msgspec.Struct, frozen=True):
@@ -73,12 +80,21 @@ class Writer:
             self._rule_steps = rules.LOOP_STEPS
 
     def create(
-        self, kind: ServedKind, obj: dict[str, Any], *, strict: bool = False, dry_run: bool = False
+        self,
+        kind: ServedKind,
+        obj: dict[str, Any],
+        *,
+        strict: bool = False,
+        dry_run: bool = False,
+        manager: str = SERVER,
+        managed: Managed | None = None,
     ) -> WriteResult:
-        """Store a new object. ``obj`` was checked for type and namespace; it is changed."""
+        """Store a new object. ``obj`` was checked for type and namespace; it is changed.
+        ``managed``: its entries, where they are known; else ``manager`` owns its fields."""
         resource = kind.resource
         unknown = object_meta.check_metadata(obj)
         metadata = obj["metadata"]
+        given = metadata.pop("managedFields", None)
         object_meta.generate_name(metadata, self._env)
         self._set_identity(kind, metadata)
         if kind.has_status:
@@ -87,6 +103,8 @@ class Writer:
         if kind.builtin:
             object_meta.drop_nulls(obj)
         errors += builtin_rules.before_write(kind.stored_as, obj)
+        if kind.builtin:
+            builtin_rules.drop_empty(obj)
         if resource.group_resource == builtin_rules.NAMESPACES:
             builtin_rules.new_namespace(obj)
         outcome = kind.schema.process(obj)
@@ -103,6 +121,10 @@ class Writer:
             errors += registry.establish(
                 obj, metadata["creationTimestamp"], self.names_of_others(obj)
             )
+        if managed is None:
+            empty = {**empty_object(kind), "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
+            managed, faults = self._owned(kind, (), given, manager, empty, obj)
+            errors += faults
         name = metadata.get("name", "")
         if errors:
             raise status.invalid_object(resource, name, errors)
@@ -114,9 +136,46 @@ class Writer:
             raise status.already_exists(resource, name, leaving=present.deleting)
         if dry_run:
             metadata.pop("resourceVersion", None)
-            return WriteResult(encode_json(obj), None, unknown=tuple(unknown))
-        stored = self._plane.put(kind.stored_as, obj, None, validated_by=kind.schema)
-        return WriteResult(stored.raw, stored, unknown=tuple(unknown))
+            return WriteResult(encode_object(obj), None, unknown=tuple(unknown), managed=managed)
+        stored = self._plane.put(
+            kind.stored_as, obj, None, validated_by=kind.schema, managed=managed
+        )
+        return WriteResult(stored.raw, stored, unknown=tuple(unknown), managed=managed)
+
+    def _owned(
+        self,
+        kind: ServedKind,
+        managed: Managed,
+        given: list[Any] | None,
+        manager: str,
+        old: dict[str, Any],
+        new: dict[str, Any],
+        subresource: str = "",
+    ) -> tuple[Managed, list[fields.FieldError]]:
+        """The entries after a write that is not an apply. An object without any gets none: its
+        fields belong to nobody until it is applied. ``given`` are those that the client sends:
+        they replace the others, and one that is empty removes all."""
+        is_tracked = bool(managed) or "uid" not in old["metadata"]
+        if given and not subresource:
+            if given == [{}]:
+                managed, is_tracked = (), "uid" not in old["metadata"]
+            else:
+                found, faults = entries.read(given)
+                if faults:
+                    return managed, faults
+                if found:
+                    managed, is_tracked = found, True
+        if not is_tracked:
+            return managed, []
+        now = int(self._env.now().timestamp())
+        writers = [(manager, subresource)]
+        if kind.resource.group_resource == builtin_rules.CRDS and not subresource:
+            writers.append((SERVER, "status"))  # it accepts the names
+        for name, through in writers:
+            by = FieldWriter(name, kind.resource.api_version, subresource=through)
+            before, after = (_written_part(kind, each, through) for each in (old, new))
+            managed = ownership.update(managed, by, before, after, type_of(kind), now)
+        return managed, []
 
     def _broken_rules(
         self,
@@ -161,9 +220,13 @@ class Writer:
         strict: bool = False,
         dry_run: bool = False,
         old: dict[str, Any] | None = None,
+        manager: str = SERVER,
+        managed: Managed | None = None,
+        managed_subresource: str = "",
     ) -> WriteResult:
         """Store ``new`` in place of ``before``, unless that changes nothing. ``new`` may share
-        subtrees with ``old``, the content of ``before``, only if that :func:`is_validated`."""
+        subtrees with ``old``, the content of ``before``, only if that :func:`is_validated`.
+        ``managed``: its entries, where they are known; else ``manager`` owns what changes."""
         resource = kind.resource
         validated = is_validated(kind, before)
         if old is None:
@@ -171,7 +234,8 @@ class Writer:
         elif new["metadata"] is old["metadata"]:
             new["metadata"] = dict(old["metadata"])
         unknown = object_meta.check_metadata(new)
-        self._check_versions(kind, before, new["metadata"])
+        given = new["metadata"].pop("managedFields", None)
+        self.check_versions(kind, before, new["metadata"])
         if subresource == "status":
             new = _with_status(old, new)
         elif kind.has_status:
@@ -184,6 +248,8 @@ class Writer:
         if kind.builtin:
             object_meta.drop_nulls(new)
         errors += builtin_rules.before_write(kind.stored_as, new)
+        if kind.builtin:
+            builtin_rules.drop_empty(new)
         outcome = kind.schema.process(new, old if validated else None)
         unknown += outcome.unknown
         if strict and unknown:
@@ -199,10 +265,21 @@ class Writer:
             errors += definitions.validate_change(old, new)
             if not errors:
                 errors += registry.establish(new, self.timestamp(), self.names_of_others(new))
+        if managed is None and not errors:
+            held = self._plane.content(before)[1]
+            through = managed_subresource or subresource
+            managed, errors = self._owned(kind, held, given, manager, old, new, through)
         if errors:
             raise status.invalid_object(resource, before.name, errors)
         return self.store_change(
-            kind, before, old, new, tuple(unknown), dry_run=dry_run, validated_by=kind.schema
+            kind,
+            before,
+            old,
+            new,
+            tuple(unknown),
+            dry_run=dry_run,
+            validated_by=kind.schema,
+            managed=managed,
         )
 
     def _unchanged(
@@ -226,22 +303,26 @@ class Writer:
         *,
         dry_run: bool = False,
         validated_by: object | None = None,
+        managed: Managed | None = None,
     ) -> WriteResult:
         """The last step of any update: generation, no-op, removal with the last finalizer."""
         metadata = new["metadata"]
+        held = self._plane.content(before)[1]
+        if managed is None:
+            managed, _ = self._owned(kind, held, None, SERVER, old, new)
         metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
         if has_generation(kind) and _differs(kind, old, new):
             metadata["generation"] = old["metadata"].get("generation", 0) + 1
-        if new == old and json_equal(new, old):
-            return WriteResult(self.raw(kind, before), before, unknown=unknown)
+        if new == old and json_equal(new, old) and entries.is_same(managed, held):
+            return WriteResult(self.raw(kind, before), before, unknown=unknown, managed=held)
         if dry_run:
-            return WriteResult(encode_json(new), None, unknown=unknown)
+            return WriteResult(encode_object(new), None, unknown=unknown, managed=managed)
         resource = kind.stored_as
         if is_removable(new):
             stored = self._plane.remove(resource, new, before)
-            return WriteResult(stored.raw, stored, removed=True, unknown=unknown)
-        stored = self._plane.put(resource, new, before, validated_by=validated_by)
-        return WriteResult(stored.raw, stored, unknown=unknown)
+            return WriteResult(stored.raw, stored, removed=True, unknown=unknown, managed=held)
+        stored = self._plane.put(resource, new, before, validated_by=validated_by, managed=managed)
+        return WriteResult(stored.raw, stored, unknown=unknown, managed=managed)
 
     def delete(self, kind: ServedKind, before: StoredObject, how: DeleteOptions) -> WriteResult:
         """Remove, or mark for deletion while there are finalizers."""
@@ -260,15 +341,17 @@ class Writer:
             new["metadata"]["deletionGracePeriodSeconds"] = 0
             if has_generation(kind):
                 new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+        managed = self._plane.content(before)[1]
         if how.dry_run:
-            return WriteResult(encode_json(new), None, removed=not has_finalizers(new))
+            removed = not has_finalizers(new)
+            return WriteResult(encode_object(new), None, removed=removed, managed=managed)
         if not has_finalizers(new):
             stored = self._plane.remove(kind.stored_as, new, before)
-            return WriteResult(stored.raw, stored, removed=True)
+            return WriteResult(stored.raw, stored, removed=True, managed=managed)
         if new == old:
-            return WriteResult(self.raw(kind, before), before)
-        stored = self._plane.put(kind.stored_as, new, before)
-        return WriteResult(stored.raw, stored)
+            return WriteResult(self.raw(kind, before), before, managed=managed)
+        stored = self._plane.put(kind.stored_as, new, before, managed=managed)
+        return WriteResult(stored.raw, stored, managed=managed)
 
     def _check_namespace_deletion(self, kind: ServedKind, before: StoredObject) -> None:
         if before.name == "default":
@@ -280,9 +363,13 @@ class Writer:
             )
             raise status.conflict(kind.resource, before.name, why)
 
-    def _check_versions(
+    def now(self) -> datetime:
+        return self._env.now()
+
+    def check_versions(
         self, kind: ServedKind, before: StoredObject, metadata: dict[str, Any]
     ) -> None:
+        """Raises 409 where the metadata names another revision or object than is stored."""
         version = metadata.get("resourceVersion", "")
         if version and version != str(before.revision):
             raise status.modified(kind.resource, before.name)
@@ -325,7 +412,7 @@ def convert_version(kind: ServedKind, stored: StoredObject, raw: bytes) -> bytes
     """The object's bytes in the version of ``kind``."""
     if stored.api_version == kind.resource.api_version:
         return raw
-    return encode_json(kind.to_shown(decode_json(raw)))
+    return encode_object(kind.to_shown(decode_json(raw)))
 
 
 def is_validated(kind: ServedKind, stored: StoredObject) -> bool:
@@ -351,6 +438,15 @@ def has_finalizers(obj: dict[str, Any]) -> bool:
 
 def is_removable(obj: dict[str, Any]) -> bool:
     return "deletionTimestamp" in obj["metadata"] and not has_finalizers(obj)
+
+
+def _written_part(kind: ServedKind, obj: dict[str, Any], subresource: str) -> dict[str, Any]:
+    """What a write through this path can change, so that its writer can own it."""
+    if subresource == "status":
+        return {"status": obj["status"]} if "status" in obj else {}
+    if not kind.has_status:
+        return obj
+    return {key: value for key, value in obj.items() if key != "status"}
 
 
 def _with_status(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:

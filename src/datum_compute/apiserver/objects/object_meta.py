@@ -114,7 +114,8 @@ def check_kind(kind: ServedKind, obj: dict[str, Any]) -> None:
 
 
 def check_metadata(obj: dict[str, Any]) -> list[str]:
-    """Check the types of metadata (400), and drop empty and unknown fields. Returns the unknown."""
+    """Check the types of metadata (400), and drop empty and unknown fields. Returns the unknown.
+    Entries of managed fields that are given stay, for the writer to take."""
     metadata = obj.get("metadata")
     if metadata is None:
         obj["metadata"] = {}
@@ -132,8 +133,6 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
     if unknown or not all(metadata.values()):
         metadata = {key: value for key, value in metadata.items() if value and key in _KNOWN}
         obj["metadata"] = metadata
-    # Dropped: field ownership is not tracked.
-    metadata.pop("managedFields", None)
     metadata.pop("selfLink", None)
     return unknown
 

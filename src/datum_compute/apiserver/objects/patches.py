@@ -10,7 +10,13 @@ from typing import Any
 
 from datum_compute.api.fields import MAX_TEXT
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.codec import MAX_BODY, check_depth, decode_json, encode_json
+from datum_compute.apiserver.codec import (
+    MAX_BODY,
+    check_depth,
+    decode_json,
+    encode_json,
+    json_equal,
+)
 
 MAX_OPERATIONS = 10_000
 """Of one JSON patch: the real server's limit."""
@@ -289,14 +295,3 @@ class _Document:
         if self._shifted > MAX_SHIFTED:
             message = "The operations of the JSON patch move too many items of long lists"
             raise errors.ApiError(413, "RequestEntityTooLarge", message)
-
-
-def json_equal(one: Any, other: Any) -> bool:
-    """JSON equality: unlike in Python, true is not 1; 1 equals 1.0."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(json_equal(one[k], other[k]) for k in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(json_equal, one, other))
-    return bool(one == other)

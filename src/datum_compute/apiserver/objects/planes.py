@@ -13,14 +13,13 @@ from typing import Any
 from datum_compute.api import planes
 from datum_compute.api.planes import PLANE_TYPES, PROJECT, ROOT, PlaneType
 from datum_compute.api.resourcemanager.v1alpha1 import PROJECTS
-from datum_compute.apiserver.codec import decode_json, encode_json
+from datum_compute.apiserver.codec import decode_json, encode_json, json_equal
 from datum_compute.apiserver.kinds import builtin_rules, registry
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
 from datum_compute.apiserver.kinds.registry import KindRegistry
 from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.lifecycle import Writer
-from datum_compute.apiserver.objects.patches import json_equal
 from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
 from datum_compute.env import Environment
 from datum_compute.log import get_logger

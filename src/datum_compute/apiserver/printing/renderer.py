@@ -14,12 +14,13 @@ from datum_compute.apiserver.codec import (
     encode_json,
     to_yaml,
 )
-from datum_compute.apiserver.objects.lifecycle import convert_version
+from datum_compute.apiserver.managed_fields.entries import with_entries
+from datum_compute.apiserver.objects.lifecycle import WriteResult, convert_version
 from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.printing.list_stream import ListStream
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.flow_control import SLICE_BYTES
-from datum_compute.apiserver.storage.protocol import StoredObject
+from datum_compute.apiserver.storage.protocol import Managed, StoredObject
 from datum_compute.client.transport import HttpResponse
 
 
@@ -47,8 +48,17 @@ class Renderer:
         self._call = call
         self._now = now
 
-    def one(self, stored: StoredObject, raw: bytes, code: int = 200) -> HttpResponse:
-        return self.body(convert_version(self._call.kind, stored, raw), code)
+    def stored(self, stored: StoredObject, content: tuple[bytes, Managed]) -> bytes:
+        """A version as plain JSON, in the version of the API that is asked for and with its
+        managed fields, unless the client wants none."""
+        return self.with_managed(convert_version(self._call.kind, stored, content[0]), content[1])
+
+    def with_managed(self, raw: bytes, managed: Managed) -> bytes:
+        return with_entries(raw, managed) if self._call.request.with_managed_fields else raw
+
+    def written(self, written: WriteResult, code: int = 200) -> HttpResponse:
+        """A response of what was written."""
+        return self.body(self.with_managed(written.raw, written.managed), code)
 
     def body(self, raw: bytes, code: int = 200) -> HttpResponse:
         """A response of one object, given as plain JSON."""
@@ -122,7 +132,8 @@ class Renderer:
     @property
     def table_key(self) -> tuple[Any, ...]:
         """Equal where the same objects give the same table."""
-        return self._call.kind, self._call.query.get("includeObject")
+        call = self._call
+        return call.kind, call.query.get("includeObject"), call.request.with_managed_fields
 
     def _include_object(self) -> tables.IncludeObject:
         wanted = self._call.query.get("includeObject") or "Metadata"

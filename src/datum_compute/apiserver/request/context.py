@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from datum_compute.api import fields
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.kinds.served_kind import ServedKind
+from datum_compute.apiserver.managed_fields.entries import MAX_MANAGER, manager_faults
 from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.request.accept import Form
 from datum_compute.apiserver.request.access import RequestUser
@@ -77,6 +79,15 @@ class RequestContext(msgspec.Struct, frozen=True):
         """Whether nothing is to be stored. ``options`` is the options kind that an error names."""
         return is_dry_run([v for k, v in self.request.query if k == "dryRun"], options)
 
+    def field_manager(self, options: str) -> str:
+        """Who owns the fields that the request writes: its ``fieldManager``, else the program."""
+        name = self.query.get("fieldManager", "")
+        if not name:
+            name = _program(self.request.headers.get("user-agent", ""))
+        elif faults := manager_faults("fieldManager", name):
+            raise errors.invalid(options, "meta.k8s.io", "", faults)
+        return name or "unknown"
+
     def field_validation(self, options: str) -> str:
         """Strict, Warn or Ignore."""
         chosen = self.query.get("fieldValidation") or "Warn"
@@ -91,6 +102,13 @@ class RequestContext(msgspec.Struct, frozen=True):
 def is_true(query: Mapping[str, str], key: str) -> bool:
     """A parameter that is a flag: given, and neither ``false`` nor ``0``, as upstream."""
     return key in query and query[key] != "0" and query[key].lower() != "false"
+
+
+@lru_cache(256)
+def _program(user_agent: str) -> str:
+    """The first part of a User-Agent, as far as it is a name."""
+    name = "".join(filter(str.isprintable, user_agent[:MAX_MANAGER].partition("/")[0]))
+    return name.encode()[:MAX_MANAGER].decode(errors="ignore")
 
 
 def is_dry_run(values: list[Any], options: str) -> bool:

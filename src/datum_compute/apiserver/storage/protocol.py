@@ -131,6 +131,22 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
     """blockOwnerDeletion: a foreground deletion of the owner waits for this dependent."""
 
 
+class ManagedEntry(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """An entry of ``managedFields``: what one manager owns of an object."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str
+    time: int | None
+    """Seconds since 1970."""
+    fields: bytes
+    """``FieldsV1``, as JSON."""
+
+
+Managed = tuple[ManagedEntry, ...]
+
+
 class StoredObject(msgspec.Struct, gc=False):
     """One version of one object: its bytes, and what the server itself must know of it."""
 
@@ -152,7 +168,9 @@ class StoredObject(msgspec.Struct, gc=False):
     """The schema that validated this version as a whole, metadata included; None where that is
     not known, as after the store was opened."""
     size: int = 0
-    """Of the bytes, wherever they are."""
+    """Of the bytes and of the sets of fields, wherever they are."""
+    managed: Managed = ()
+    """Kept in memory where ``raw`` is; :meth:`PlaneStore.content` has them in any case."""
 
 
 class EncodedObject(msgspec.Struct, frozen=True, gc=False):
@@ -161,6 +179,7 @@ class EncodedObject(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     mark: bytes
     """Stands in ``raw``, once, in place of the resourceVersion."""
+    managed: Managed = ()
 
 
 class StoreEvent(msgspec.Struct, frozen=True, gc=False):
@@ -256,6 +275,10 @@ class PlaneStore(Protocol):
         """As :meth:`Store.value`."""
         ...
 
+    def content(self, stored: StoredObject) -> tuple[bytes, Managed]:
+        """As :meth:`Store.content`."""
+        ...
+
     def find_by_uid(self, uid: str) -> ObjectKey | None: ...
 
     def dependents_of(self, uid: str) -> Sequence[ObjectKey]:
@@ -270,9 +293,10 @@ class PlaneStore(Protocol):
         before: StoredObject | None,
         *,
         validated_by: object | None = None,
+        managed: Managed | None = None,
     ) -> StoredObject:
         """Store ``obj`` as the version after ``before`` and set its resourceVersion. Checks
-        nothing."""
+        nothing. Without ``managed`` it has the entries of ``before``."""
         ...
 
     def remove(
@@ -327,7 +351,12 @@ class Store(Protocol):
         ...
 
     def value(self, stored: StoredObject) -> bytes:
-        """The bytes of any version that the history still has. Raises HistoryDamaged."""
+        """The bytes of any version that the history still has, without ``managedFields``. Raises
+        HistoryDamaged."""
+        ...
+
+    def content(self, stored: StoredObject) -> tuple[bytes, Managed]:
+        """The same, and the entries of its ``managedFields``."""
         ...
 
     def compact_step(self) -> bool:

@@ -65,7 +65,10 @@ async def write(
         if plane() is not call.plane:
             raise errors.PathNotFound  # the plane was deleted, and perhaps created again
         if not _is_outdated(call, draft):
-            written = writes.store(call, msgspec.structs.replace(draft, obj=final, old=None))
+            # What the review changes belongs to nobody.
+            managed = trial.managed
+            final_draft = msgspec.structs.replace(draft, obj=final, old=None, managed=managed)
+            written = writes.store(call, final_draft)
             # What was dropped was dropped by the trial.
             written = msgspec.structs.replace(written, unknown=trial.unknown)
             return writes.build_response(renderer, draft, written, tuple(reviews.warnings))

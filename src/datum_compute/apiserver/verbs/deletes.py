@@ -16,7 +16,6 @@ from datum_compute.apiserver import errors
 from datum_compute.apiserver.objects.lifecycle import (
     DeleteOptions,
     WriteResult,
-    convert_version,
 )
 from datum_compute.apiserver.printing.renderer import Page, Renderer
 from datum_compute.apiserver.request.body import decode_object
@@ -45,7 +44,7 @@ def delete(call: RequestContext, renderer: Renderer) -> HttpResponse:
     before = call.existing()
     written = call.plane.writer.delete(call.kind, before, options)
     if not written.removed:
-        return renderer.body(written.raw)
+        return renderer.written(written)
     body = errors.success(call.kind.resource, before.name, before.uid)
     return HttpResponse(200, errors.JSON_HEADERS, body)
 
@@ -76,18 +75,20 @@ async def delete_collection(call: RequestContext, renderer: Renderer, store: Sto
         size += _DELETE_COST + len(written.raw)
         # The version alone: its bytes are in the log.
         deleted.append(
-            written if written.stored is None else msgspec.structs.replace(written, raw=b"")
+            written
+            if written.stored is None
+            else msgspec.structs.replace(written, raw=b"", managed=())
         )
     page = Page(str(call.plane.store.revision))
-    return renderer.many(_content(call, store, deleted), page)
+    return renderer.many(_content(renderer, store, deleted), page)
 
 
-def _content(call: RequestContext, store: Store, deleted: list[WriteResult]) -> Iterator[bytes]:
+def _content(renderer: Renderer, store: Store, deleted: list[WriteResult]) -> Iterator[bytes]:
     for each in deleted:
         if each.stored is None:
-            yield each.raw
+            yield renderer.with_managed(each.raw, each.managed)
         else:
-            yield convert_version(call.kind, each.stored, store.value(each.stored))
+            yield renderer.stored(each.stored, store.content(each.stored))
 
 
 def _delete_options(call: RequestContext) -> DeleteOptions:

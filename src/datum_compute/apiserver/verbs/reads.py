@@ -17,7 +17,6 @@ import msgspec
 
 from datum_compute.api import fields
 from datum_compute.apiserver import errors as status
-from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing.renderer import Page, Renderer
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.flow_control import SLICE_BYTES
@@ -47,7 +46,7 @@ def check_revision(call: RequestContext) -> None:
 def get(call: RequestContext, renderer: Renderer) -> HttpResponse:
     """On the loop :func:`check_revision` comes first: a worker process knows no revision."""
     stored = call.existing()
-    return renderer.one(stored, call.plane.store.value(stored))
+    return renderer.body(renderer.stored(stored, call.plane.store.content(stored)))
 
 
 def list_objects(
@@ -112,7 +111,7 @@ def _page(
         remaining = 1 + sum(1 for _ in chosen) if counts else None
         where = Page(str(revision), next_token, remaining)
     # Versions, not bytes: those of a version that is superseded meanwhile are in the log.
-    items = (convert_version(call.kind, row, store.value(row)) for row in page)
+    items = (renderer.stored(row, store.content(row)) for row in page)
     return renderer.many(items, where)
 
 

@@ -16,7 +16,7 @@ from datum_compute.apiserver.kinds.served_kind import FieldSteps, ScalePaths
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.request.body import decode_object
 from datum_compute.apiserver.request.context import RequestContext
-from datum_compute.apiserver.verbs import writes
+from datum_compute.apiserver.verbs import applies, writes
 from datum_compute.client.transport import HttpResponse
 
 API_VERSION = "autoscaling/v1"
@@ -38,17 +38,23 @@ def get(call: RequestContext) -> HttpResponse:
 def update(call: RequestContext) -> HttpResponse:
     dry_run = call.dry_run("UpdateOptions")
     call.field_validation("UpdateOptions")
+    manager = call.field_manager("UpdateOptions")
     scale = decode_object(call.request.headers, call.request.body)
-    return _write(call, scale, dry_run=dry_run)
+    return _write(call, scale, manager, dry_run=dry_run)
 
 
 def patch(call: RequestContext) -> HttpResponse:
     form = writes.patch_type(call)
     dry_run = call.dry_run("PatchOptions")
     call.field_validation("PatchOptions")
+    if form == codec.APPLY_PATCH:
+        manager, scale = applies.manager_of(call), applies.config_of(call)
+        scale["metadata"].setdefault("name", call.target.name)
+        return _write(call, scale, manager, dry_run=dry_run, is_apply=True)
+    manager = call.field_manager("PatchOptions")
     obj = call.plane.writer.read(call.kind, call.existing())
     scale = writes.apply_patch(call, form, _scale_of(obj, _paths(call)))
-    return _write(call, scale, dry_run=dry_run)
+    return _write(call, scale, manager, dry_run=dry_run)
 
 
 def _paths(call: RequestContext) -> ScalePaths:
@@ -56,7 +62,14 @@ def _paths(call: RequestContext) -> ScalePaths:
     return call.kind.scale
 
 
-def _write(call: RequestContext, scale: dict[str, Any], *, dry_run: bool) -> HttpResponse:
+def _write(
+    call: RequestContext,
+    scale: dict[str, Any],
+    manager: str,
+    *,
+    dry_run: bool,
+    is_apply: bool = False,
+) -> HttpResponse:
     before = call.existing()
     found = scale.get("apiVersion"), scale.get("kind")
     if found != (API_VERSION, KIND):
@@ -69,12 +82,29 @@ def _write(call: RequestContext, scale: dict[str, Any], *, dry_run: bool) -> Htt
     object_meta.check_name(given, call.target.name)
     paths = _paths(call)
     obj = call.plane.writer.read(call.kind, before)
-    _put(obj, paths.spec_replicas, _replicas(call, scale))
+    managed = None
+    if is_apply:
+        config: dict[str, Any] = {"metadata": {}}
+        if scale.get("spec"):
+            _put(config, paths.spec_replicas, _replicas(call, scale))
+        held = call.plane.store.content(before)[1]
+        obj, managed = applies.merged(call, obj, config, held, manager, API_VERSION)
+        obj["metadata"] = dict(obj["metadata"])
+    else:
+        _put(obj, paths.spec_replicas, _replicas(call, scale))
     # Preconditions are the caller's to give; without them any state will do.
     for key in ("resourceVersion", "uid"):
         if given["metadata"].get(key):
             obj["metadata"][key] = given["metadata"][key]
-    written = call.plane.writer.replace(call.kind, before, obj, dry_run=dry_run)
+    written = call.plane.writer.replace(
+        call.kind,
+        before,
+        obj,
+        dry_run=dry_run,
+        manager=manager,
+        managed=managed,
+        managed_subresource="scale",
+    )
     return _respond(call, _scale_of(codec.decode_json(written.raw), paths))
 
 

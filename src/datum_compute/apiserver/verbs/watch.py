@@ -24,14 +24,12 @@ import msgspec
 from datum_compute.api import fields
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.codec import decode_json, encode_json
-from datum_compute.apiserver.kinds.served_kind import ServedKind
-from datum_compute.apiserver.objects.lifecycle import convert_version
 from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.request.flow_control import SLICE_BYTES
 from datum_compute.apiserver.request.selection import Selection
-from datum_compute.apiserver.storage.protocol import Store, StoredObject, StoreEvent
+from datum_compute.apiserver.storage.protocol import Managed, Store, StoredObject, StoreEvent
 from datum_compute.client.transport import HttpResponse
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
@@ -50,8 +48,8 @@ _INITIAL_END = {"k8s.io/initial-events-end": "true"}
 LineEncoder = Callable[[str, StoredObject, dict[Any, bytes]], bytes]
 """Event type and object to one line of the stream."""
 
-Value = Callable[[StoredObject], bytes]
-"""The bytes of any version of an object."""
+Content = Callable[[StoredObject], tuple[bytes, Managed]]
+"""The bytes and the managed fields of any version of an object."""
 
 
 class Watcher:
@@ -62,12 +60,12 @@ class Watcher:
         call: RequestContext,
         selection: Selection,
         line: LineEncoder,
-        value: Value,
+        content: Content,
         after: int,
     ) -> None:
         self._table = call.table
         self._selection = selection
-        self._value = value
+        self._content = content
         self._line = line
         self._after = after
         self._initial: Iterator[bytes] | None = None
@@ -86,7 +84,7 @@ class Watcher:
             return
         kind = event_type(event, self._selection)
         if kind:
-            self.push(self._line(kind, event_object(kind, event, self._value, shared), shared))
+            self.push(self._line(kind, event_object(kind, event, self._content, shared), shared))
 
     def push(self, chunk: bytes) -> None:
         if self._ended:
@@ -198,13 +196,13 @@ def watch(call: RequestContext, renderer: Renderer, store: Store, env: Environme
     plane = call.plane.store
     line = _line_encoder(call, renderer, store)
     revision = call.number("resourceVersion") or 0
-    watcher = Watcher(call, selection, line, store.value, max(revision, plane.revision))
+    watcher = Watcher(call, selection, line, store.content, max(revision, plane.revision))
     if revision and revision < plane.compacted and not call.flag("sendInitialEvents"):
         error = f"too old resource version: {revision} ({plane.compacted})"
         watcher.begin_with(iter([error_line(errors.expired(error))]))
         watcher.end()
     else:
-        lines = _first_lines(call, selection, line, store.value, revision)
+        lines = _first_lines(call, selection, line, store.content, revision)
         if call.form.transform == "Table":
             # The first line carries the columns, so it is encoded before any event is offered.
             lines = chain((next(lines, b""),), lines)
@@ -223,7 +221,7 @@ def _check_options(call: RequestContext) -> None:
 
 
 def _first_lines(
-    call: RequestContext, selection: Selection, line: LineEncoder, value: Value, revision: int
+    call: RequestContext, selection: Selection, line: LineEncoder, content: Content, revision: int
 ) -> Iterator[bytes]:
     """What a watch begins with: chosen now, encoded when it is asked for."""
     current = call.plane.store.revision
@@ -232,7 +230,7 @@ def _first_lines(
         marked = call.flag("sendInitialEvents") and call.flag("allowWatchBookmarks")
         end = bookmark_line(call, current, _INITIAL_END) if marked else b""
         return _current_lines(rows, selection, line, end)
-    return _past_lines(call.table.since(revision), selection, line, value)
+    return _past_lines(call.table.since(revision), selection, line, content)
 
 
 def _current_lines(
@@ -245,12 +243,12 @@ def _current_lines(
 
 
 def _past_lines(
-    events: Sequence[StoreEvent], selection: Selection, line: LineEncoder, value: Value
+    events: Sequence[StoreEvent], selection: Selection, line: LineEncoder, content: Content
 ) -> Iterator[bytes]:
     for event in events:
         kind = event_type(event, selection)
         if kind:
-            yield line(kind, event_object(kind, event, value, {}), {})
+            yield line(kind, event_object(kind, event, content, {}), {})
 
 
 def event_type(event: StoreEvent, selection: Selection) -> str:
@@ -266,32 +264,33 @@ _LEFT = "left the selection"
 
 
 def event_object(
-    kind: str, event: StoreEvent, value: Value, shared: dict[Any, bytes]
+    kind: str, event: StoreEvent, content: Content, shared: dict[Any, bytes]
 ) -> StoredObject:
     """The version an event carries: the new one; of an object that left the selection, the last
     that was in it, with the revision at which it left."""
     before = event.before
     if kind != "DELETED" or event.deleted or before is None:
         return event.after
+    last, managed = content(before)
     raw = shared.get(_LEFT)
     if raw is None:
-        obj = decode_json(value(before))
+        obj = decode_json(last)
         obj["metadata"]["resourceVersion"] = str(event.revision)
         raw = shared[_LEFT] = encode_json(obj)
-    return msgspec.structs.replace(before, revision=event.revision, raw=raw)
+    return msgspec.structs.replace(before, revision=event.revision, raw=raw, managed=managed)
 
 
 def _line_encoder(call: RequestContext, renderer: Renderer, store: Store) -> LineEncoder:
     kind, form = call.kind, call.form
     if form.transform == "Table":
-        return _TableLines(kind, renderer, store)
-    shared_key = (kind, form.transform)
+        return _TableLines(renderer, store)
+    shared_key = (kind, form.transform, call.request.with_managed_fields)
 
     def line(event: str, stored: StoredObject, shared: dict[Any, bytes]) -> bytes:
         key = (shared_key, event)
         found = shared.get(key)
         if found is None:
-            raw = convert_version(kind, stored, store.value(stored))
+            raw = renderer.stored(stored, store.content(stored))
             if form.transform:
                 raw = encode_json(tables.partial_metadata(decode_json(raw)))
             found = shared[key] = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
@@ -303,8 +302,7 @@ def _line_encoder(call: RequestContext, renderer: Renderer, store: Store) -> Lin
 class _TableLines:
     """Lines for one watcher whose first event carries the columns."""
 
-    def __init__(self, kind: ServedKind, renderer: Renderer, store: Store) -> None:
-        self._kind = kind
+    def __init__(self, renderer: Renderer, store: Store) -> None:
         self._renderer = renderer
         self._store = store
         self._headed = True
@@ -313,7 +311,7 @@ class _TableLines:
         key = (self._renderer.table_key, event, self._headed)
         found = shared.get(key)
         if found is None:
-            obj = self._kind.to_shown(decode_json(self._store.value(stored)))
+            obj = decode_json(self._renderer.stored(stored, self._store.content(stored)))
             table = self._renderer.table([obj], str(stored.revision), headed=self._headed)
             found = shared[key] = encode_json({"type": event, "object": table}) + b"\n"
         self._headed = False

@@ -15,6 +15,7 @@ import msgspec
 from datum_compute.api import fields
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.kinds import builtin_rules
+from datum_compute.apiserver.managed_fields.entries import to_wire
 from datum_compute.apiserver.objects import object_meta, patches
 from datum_compute.apiserver.objects.lifecycle import (
     UnknownFieldsError,
@@ -28,7 +29,8 @@ from datum_compute.apiserver.request.body import (
     duplicate_fields,
 )
 from datum_compute.apiserver.request.context import RequestContext
-from datum_compute.apiserver.storage.protocol import StoredObject
+from datum_compute.apiserver.storage.protocol import Managed, StoredObject
+from datum_compute.apiserver.verbs import applies
 from datum_compute.client.transport import HttpResponse
 
 MAX_WARNINGS = 16
@@ -49,6 +51,10 @@ class Draft(msgspec.Struct, gc=False):
     """The content of ``before``, where ``obj`` shares parts with it."""
     duplicates: tuple[str, ...] = ()
     """Fields that the body gives more than once."""
+    manager: str = ""
+    """Who owns what changes."""
+    managed: Managed | None = None
+    """The entries of managed fields, where they are known: after an apply, and once tried."""
 
 
 def create(call: RequestContext, renderer: Renderer) -> HttpResponse:
@@ -81,7 +87,14 @@ def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> Write
     dry_run = dry_run or draft.dry_run
     try:
         if draft.before is None:
-            return writer.create(call.kind, draft.obj, strict=strict, dry_run=dry_run)
+            return writer.create(
+                call.kind,
+                draft.obj,
+                strict=strict,
+                dry_run=dry_run,
+                manager=draft.manager,
+                managed=draft.managed,
+            )
         return writer.replace(
             call.kind,
             draft.before,
@@ -90,6 +103,8 @@ def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> Write
             strict=strict,
             dry_run=dry_run,
             old=draft.old,
+            manager=draft.manager,
+            managed=draft.managed,
         )
     except UnknownFieldsError as fault:
         raise _strict(fault, is_patch=call.request.method == "PATCH") from fault
@@ -100,13 +115,14 @@ def draft_create(call: RequestContext) -> Draft:
     options = "CreateOptions"
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
+    manager = call.field_manager(options)
     obj = decode_object(call.request.headers, call.request.body)
     duplicates = find_duplicates(call, validation, obj)
     object_meta.check_type(kind, obj)
     object_meta.check_kind(kind, obj)
     check_creatable(call, obj)
     object_meta.set_namespace(kind, obj, call.target.namespace)
-    return Draft(kind.to_stored(obj), validation, dry_run, duplicates=duplicates)
+    return Draft(kind.to_stored(obj), validation, dry_run, duplicates=duplicates, manager=manager)
 
 
 def find_duplicates(call: RequestContext, validation: str, body: Any) -> tuple[str, ...]:
@@ -150,13 +166,16 @@ def draft_update(call: RequestContext) -> Draft:
     options = "UpdateOptions"
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
+    manager = call.field_manager(options)
     new = decode_object(call.request.headers, call.request.body)
     duplicates = find_duplicates(call, validation, new)
     object_meta.check_type(call.kind, new)
     _check_key(call, new)
     if call.kind.created_by_update and call.current() is None:
         check_creatable(call, new)
-        return Draft(call.kind.to_stored(new), validation, dry_run, duplicates=duplicates)
+        return Draft(
+            call.kind.to_stored(new), validation, dry_run, duplicates=duplicates, manager=manager
+        )
     before = call.existing()
     metadata = new["metadata"]
     resource = call.kind.resource
@@ -167,7 +186,7 @@ def draft_update(call: RequestContext) -> Draft:
     if not call.target.subresource:
         object_meta.check_kind(call.kind, new)
     new = call.kind.to_stored(new)
-    return Draft(new, validation, dry_run, before, duplicates=duplicates)
+    return Draft(new, validation, dry_run, before, duplicates=duplicates, manager=manager)
 
 
 def draft_patch(call: RequestContext) -> Draft:
@@ -175,12 +194,20 @@ def draft_patch(call: RequestContext) -> Draft:
     form = patch_type(call)
     dry_run = call.dry_run(options)
     validation = call.field_validation(options)
-    if form != codec.APPLY_PATCH and "force" in call.query:
+    if form == codec.APPLY_PATCH:
+        done = applies.apply_object(call, check_creatable)
+        return Draft(done.obj, validation, dry_run, done.before, done.old, managed=done.managed)
+    if "force" in call.query:
         error = fields.forbidden("force", "may not be specified for non-apply patch")
         raise errors.invalid(options, "meta.k8s.io", "", [error])
+    manager = call.field_manager(options)
     before = call.existing()
     old = call.plane.writer.read(call.kind, before)
-    new = apply_patch(call, form, call.kind.to_shown(old))
+    target = call.kind.to_shown(old)
+    if _MANAGED_FIELDS in call.request.body:
+        managed = codec.decode_json(to_wire(call.plane.store.content(before)[1]))
+        target = {**target, "metadata": {**target["metadata"], "managedFields": managed}}
+    new = apply_patch(call, form, target)
     try:
         object_meta.check_type(call.kind, new)
     except errors.ApiError as error:
@@ -194,19 +221,16 @@ def draft_patch(call: RequestContext) -> Draft:
     # that again by the same rules does not change it.
     shares = form == codec.MERGE_PATCH and is_validated(call.kind, before)
     new = call.kind.to_stored(new)
-    return Draft(new, validation, dry_run, before, old if shares else None)
+    shared = old if shares else None
+    return Draft(new, validation, dry_run, before, shared, manager=manager)
+
+
+_MANAGED_FIELDS = b"managedFields"
 
 
 def patch_type(call: RequestContext) -> str:
     form = content_type(call.request.headers)
-    if form == codec.APPLY_PATCH:
-        raise errors.ApiError(
-            415,
-            "UnsupportedMediaType",
-            "server-side apply is not served here: use a merge patch, a JSON patch, or"
-            " client-side apply",
-        )
-    accepted = [codec.JSON_PATCH, codec.MERGE_PATCH]
+    accepted = [codec.JSON_PATCH, codec.MERGE_PATCH, codec.APPLY_PATCH]
     if call.kind.builtin:
         accepted.append(codec.STRATEGIC_PATCH)
     if form not in accepted:
@@ -260,7 +284,7 @@ def build_response(
     renderer: Renderer, draft: Draft, written: WriteResult, warnings: tuple[str, ...] = ()
 ) -> HttpResponse:
     """What was written, with ``warnings`` and one for each unknown field."""
-    response = renderer.body(written.raw, 201 if draft.before is None else 200)
+    response = renderer.written(written, 201 if draft.before is None else 200)
     unknown = written.unknown if draft.validation != "Ignore" else ()
     if not unknown and not warnings and not draft.duplicates:
         return response

@@ -19,6 +19,7 @@ from datum_compute.api import planes
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.kinds import builtin_rules
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
+from datum_compute.apiserver.managed_fields.entries import with_entries
 from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request.access import RequestUser
@@ -134,7 +135,9 @@ def _run(task: Task, env: Environment) -> Outcome:
             response = one_object.run(task.verb, call, Renderer(call, env.now))
     except errors.ApiError as error:
         response, store.write = error.response(), None
-    written = store.write.raw if store.write is not None else b""
+    written = b""
+    if (write := store.write) is not None:
+        written = with_entries(write.raw, write.managed if task.with_managed_fields else ())
     body = b"" if response.body == written else response.body
     headers = dict(response.headers)
     return Outcome(response.status, headers, body, store.write, absent=tuple(store.absent))
@@ -144,7 +147,9 @@ def _trial(task: Task, call: RequestContext) -> Trial:
     draft = writes.draft(task.verb, call)
     tried = writes.store(call, draft, dry_run=True)
     unchanged = draft.before is not None and tried.stored is draft.before
-    return Trial(tried.raw, tried.unknown, draft.validation, draft.dry_run, unchanged)
+    return Trial(
+        tried.raw, tried.unknown, draft.validation, draft.dry_run, unchanged, tried.managed
+    )
 
 
 def _context(task: Task, store: SnapshotPlane, env: Environment) -> RequestContext:
@@ -162,7 +167,14 @@ def _context(task: Task, store: SnapshotPlane, env: Environment) -> RequestConte
     for row in task.rows:
         if row.is_validated:
             row.stored.validated_by = kind.schema
-    request = HttpRequest("", "", task.query, task.headers, task.body)
+    request = HttpRequest(
+        "",
+        "",
+        task.query,
+        task.headers,
+        task.body,
+        with_managed_fields=task.with_managed_fields,
+    )
     user = RequestUser("", ())
     usage = FlowControl().of(user)
     return RequestContext(request, dict(task.query), user, plane, kind, target, task.form, usage)

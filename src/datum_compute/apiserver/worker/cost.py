@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datum_compute.apiserver.codec import JSON_TYPE
+from datum_compute.apiserver.codec import APPLY_PATCH, JSON_TYPE
 from datum_compute.apiserver.kinds import access_kinds, builtin_rules
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
 from datum_compute.apiserver.request.body import content_type
@@ -55,8 +55,11 @@ def _takes_long(verb: str, call: RequestContext) -> bool:
         return True
     if size <= SMALL_BYTES:
         return False
-    held = call.plane.store.value(stored) if stored is not None else b""
-    return values_in(body) + values_in(held) > MAX_VALUES
+    held = values_in(body)
+    if stored is not None:
+        raw, managed = call.plane.store.content(stored)
+        held += values_in(raw) + sum(each.fields.count(b":{") for each in managed)
+    return held > MAX_VALUES
 
 
 def values_in(raw: bytes) -> int:
@@ -72,4 +75,6 @@ def _is_sent_as_stored(call: RequestContext) -> bool:
 
 def _is_json(call: RequestContext) -> bool:
     kind = content_type(call.request.headers)
+    if kind == APPLY_PATCH:  # YAML by name; clients send JSON
+        return call.request.body.lstrip()[:1] == b"{"
     return kind == JSON_TYPE or kind.endswith("+json")

@@ -14,6 +14,7 @@ import msgspec
 
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.kinds import builtin_rules, registry
+from datum_compute.apiserver.managed_fields.entries import with_entries
 from datum_compute.apiserver.objects.lifecycle import WriteResult, is_validated
 from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.request.context import RequestContext
@@ -49,15 +50,20 @@ class Offload:
         if write is None:
             return HttpResponse(outcome.status, outcome.headers, body)
         store, resource = call.plane.store, call.kind.stored_as
-        obj = EncodedObject(write.raw, mark.encode())
+        obj = EncodedObject(write.raw, mark.encode(), write.managed)
         before = rows.get((resource, call.target.namespace, call.target.name))
         if write.is_removal:
             assert before is not None, "only what is stored is removed"
             stored = store.remove(resource, obj, before)
         else:
             schema = call.kind.schema if write.is_validated else None
-            stored = store.put(resource, obj, before, validated_by=schema)
-        body = body.replace(mark.encode(), b"%d" % stored.revision) if body else stored.raw
+            stored = store.put(resource, obj, before, validated_by=schema, managed=write.managed)
+        if body:
+            body = body.replace(mark.encode(), b"%d" % stored.revision)
+        elif call.request.with_managed_fields:
+            body = with_entries(stored.raw, stored.managed)
+        else:
+            body = stored.raw
         return HttpResponse(outcome.status, outcome.headers, body)
 
     async def try_write(
@@ -72,7 +78,8 @@ class Offload:
         before = rows.get(key)
         draft = Draft({}, trial.validation, trial.is_dry_run, before)
         stored = before if trial.is_unchanged else None
-        return draft, WriteResult(trial.raw, stored, unknown=trial.unknown)
+        result = WriteResult(trial.raw, stored, unknown=trial.unknown, managed=trial.managed)
+        return draft, result
 
     async def _send(
         self, verb: str, call: RequestContext, *, is_trial: bool
@@ -124,10 +131,11 @@ def _current(call: RequestContext, keys: tuple[ObjectKey, ...]) -> Rows:
 def _wire_row(call: RequestContext, key: ObjectKey, row: StoredObject) -> SentRow:
     resource = call.kind.stored_as
     is_own = key == (resource, call.target.namespace, call.target.name)
-    raw = call.plane.store.value(row)
+    raw, managed = call.plane.store.content(row)
     if resource == key[0] == builtin_rules.CRDS and not is_own:
         raw = registry.only_names(raw)
-    sent = msgspec.structs.replace(row, raw=raw, validated_by=None)
+    managed = managed if is_own else ()
+    sent = msgspec.structs.replace(row, raw=raw, validated_by=None, managed=managed)
     return SentRow(key[0], sent, is_own and is_validated(call.kind, row))
 
 
@@ -143,5 +151,6 @@ def _task(verb: str, call: RequestContext, rows: Rows, mark: str, *, is_trial: b
         request.body,
         tuple(_wire_row(call, key, row) for key, row in rows.items()),
         mark,
+        request.with_managed_fields,
         is_trial,
     )

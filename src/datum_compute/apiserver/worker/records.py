@@ -6,7 +6,7 @@ import msgspec
 
 from datum_compute.apiserver.request.accept import Form
 from datum_compute.apiserver.request.routes import ResourcePath
-from datum_compute.apiserver.storage.protocol import ObjectKey, StoredObject
+from datum_compute.apiserver.storage.protocol import Managed, ObjectKey, StoredObject
 
 
 class SentRow(msgspec.Struct, frozen=True):
@@ -31,6 +31,7 @@ class Task(msgspec.Struct, frozen=True):
     rows: tuple[SentRow, ...]
     mark: str
     """Stands for the revision of what is written, until the server knows it."""
+    with_managed_fields: bool = True
     is_trial: bool = False
     """Store nothing: the write goes to admission next."""
 
@@ -39,6 +40,7 @@ class PendingWrite(msgspec.Struct, frozen=True):
     """What the request stores."""
 
     raw: bytes
+    managed: Managed = ()
     is_removal: bool = False
     is_validated: bool = False
 
@@ -51,6 +53,7 @@ class Trial(msgspec.Struct, frozen=True):
     validation: str
     is_dry_run: bool
     is_unchanged: bool
+    managed: Managed = ()
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -59,7 +62,7 @@ class Outcome(msgspec.Struct, frozen=True):
     status: int = 0
     headers: dict[str, str] = {}
     body: bytes = b""
-    """Empty where it is what was written."""
+    """Empty where it is what was written, with its managed fields if they are wanted."""
     write: PendingWrite | None = None
     trial: Trial | None = None
     absent: tuple[ObjectKey, ...] = ()

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.apiserver.codec import encode_json
-from datum_compute.apiserver.storage.protocol import ObjectKey, StoredObject
+from datum_compute.apiserver.codec import encode_object
+from datum_compute.apiserver.storage.protocol import Managed, ObjectKey, StoredObject
 from datum_compute.apiserver.worker.records import PendingWrite, SentRow
 
 
@@ -49,6 +49,9 @@ class SnapshotPlane:
     def value(self, stored: StoredObject) -> bytes:
         return stored.raw
 
+    def content(self, stored: StoredObject) -> tuple[bytes, Managed]:
+        return stored.raw, stored.managed
+
     def put(
         self,
         resource: str,
@@ -56,20 +59,30 @@ class SnapshotPlane:
         before: StoredObject | None,
         *,
         validated_by: object | None = None,
+        managed: Managed | None = None,
     ) -> StoredObject:
-        return self._write(obj, before, is_validated=validated_by is not None)
+        return self._write(obj, before, managed, is_validated=validated_by is not None)
 
     def remove(self, resource: str, obj: dict[str, Any], before: StoredObject) -> StoredObject:
-        return self._write(obj, before, is_removal=True)
+        return self._write(obj, before, None, is_removal=True)
 
     def _write(
-        self, obj: dict[str, Any], before: StoredObject | None, **facts: bool
+        self,
+        obj: dict[str, Any],
+        before: StoredObject | None,
+        managed: Managed | None,
+        **facts: bool,
     ) -> StoredObject:
         metadata = obj["metadata"]
         metadata["resourceVersion"] = self._mark
-        raw = encode_json(obj)
-        self.write = PendingWrite(raw, **facts)
+        raw = encode_object(obj)
+        if managed is None:
+            managed = before.managed if before is not None else ()
+        self.write = PendingWrite(raw, managed, **facts)
         if before is not None:
-            return msgspec.structs.replace(before, raw=raw, api_version=obj["apiVersion"])
+            version = obj["apiVersion"]
+            return msgspec.structs.replace(before, raw=raw, api_version=version, managed=managed)
         names = metadata.get("namespace", ""), metadata["name"], metadata["uid"]
-        return StoredObject(0, 0, *names, obj["apiVersion"], {}, (), (), False, raw)
+        return StoredObject(
+            0, 0, *names, obj["apiVersion"], {}, (), (), False, raw, managed=managed
+        )

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datum_compute.apiserver.codec import json_equal
 from datum_compute.apiserver.errors import ApiError
 from datum_compute.apiserver.objects.patches import (
-    json_equal,
     json_patch,
     merge_patch,
     strategic_patch,

@@ -31,6 +31,7 @@ from datum_compute.apiserver.storage.sqlite.log_file import (
     PUT,
     SELECT_HEAD,
     SELECT_PLANES,
+    SUMMED_LAYOUT,
     UNREADABLE,
     FileDamaged,
     LogRow,
@@ -45,6 +46,7 @@ from datum_compute.apiserver.storage.sqlite.log_file import (
     select,
     xor,
 )
+from datum_compute.apiserver.storage.sqlite.row_value import object_of
 
 _NOT_DAMAGE = (
     apsw.BusyError,
@@ -159,7 +161,7 @@ class Inspection:
             self._layout = read_layout(db)
         except FileDamaged:
             self._report("the definitions of its tables were changed", "is written anew")
-        if self._layout < LAYOUT and acknowledged:
+        if self._layout < SUMMED_LAYOUT and acknowledged:
             self._report(
                 f"its tables are missing or of an earlier version, and {acknowledged} commits were"
                 " acknowledged; the write-ahead log was removed or cut",
@@ -169,7 +171,7 @@ class Inspection:
             return
         self.is_readable = True
         self._check_pages()
-        if self._layout == LAYOUT:
+        if self._layout >= SUMMED_LAYOUT:
             self._check_head(acknowledged)
         planes, lost_planes = self._load_records("planes", load_plane)
         users, lost_users = self._load_records("users", load_user)
@@ -518,7 +520,7 @@ def _fields(row: LogRow) -> tuple[Any, ...]:
 def _identity(value: bytes) -> Iterator[tuple[str, Any]]:
     """What an object itself says of its row, by field."""
     try:
-        meta = msgspec.json.decode(value)["metadata"]
+        meta = msgspec.json.decode(object_of(value))["metadata"]
         yield "name", meta["name"]
         yield "namespace", meta.get("namespace", "")
         yield "revision", int(meta["resourceVersion"])

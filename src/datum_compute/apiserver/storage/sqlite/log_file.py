@@ -36,11 +36,15 @@ from datum_compute.api.planes import type_name
 from datum_compute.apiserver.storage.protocol import StoreRefused
 from datum_compute.apiserver.storage.sqlite.checksums import record_checksum, row_checksum
 from datum_compute.apiserver.storage.sqlite.head_file import HeadDamaged, HeadFile
+from datum_compute.apiserver.storage.sqlite.row_value import object_of
 from datum_compute.log import get_logger
 
-LAYOUT = 2
-"""Rises when the tables change; a file of a higher layout is refused, one of a lower layout is
-brought up to date when it is opened."""
+LAYOUT = 3
+"""Rises when the file changes; a file of a higher layout is refused, one of a lower layout is
+brought up to date when it is opened. 3: values may have managed fields."""
+
+SUMMED_LAYOUT = 2
+"""From here on: checksums, tallies, a record of the last commit."""
 
 FIRST_LAYOUT = 1
 """That of version 0.1.0: no checksums, no tallies, no record of the last commit."""
@@ -243,6 +247,7 @@ def read_layout(db: apsw.Connection) -> int:
     is_sound = {
         0: not found,
         FIRST_LAYOUT: sorted(found) == ["log", "planes", "users"],
+        SUMMED_LAYOUT: found == TABLES,
         LAYOUT: found == TABLES,
     }
     if not is_sound.get(layout):
@@ -259,7 +264,7 @@ def is_consistent(row: LogRow) -> bool:
     """Whether the value is an object of the row's name and revision: all that can be said of a
     row without a checksum."""
     try:
-        meta = msgspec.json.decode(row.value, type=_Identity).metadata
+        meta = msgspec.json.decode(object_of(row.value), type=_Identity).metadata
     except (msgspec.MsgspecError, TypeError):
         return False
     return (meta.namespace, meta.name, meta.resource_version) == (
@@ -302,10 +307,15 @@ class LogFile:
         # as a scan of the file: 0.2 s for 100,000 objects.
         if select(self._db, "PRAGMA quick_check(1)") != [("ok",)]:
             raise FileDamaged("pages")
-        if layout == LAYOUT:
+        if layout >= SUMMED_LAYOUT:
             if self._head is not None and acknowledged is None:
                 raise FileDamaged("no head file")
             self._read_head(acknowledged or 0)
+            if layout < LAYOUT:
+                # Its rows can be read as they are; older programs could not read new ones.
+                self.begin()
+                self._db.execute(f"PRAGMA user_version = {LAYOUT}")
+                self.commit()
             return
         if acknowledged:
             raise FileDamaged("no tables, or those of an earlier version")

@@ -26,6 +26,7 @@ from datum_compute.apiserver.storage.protocol import (
     EncodedObject,
     HistoryDamaged,
     Listener,
+    Managed,
     ObjectDamaged,
     ObjectKey,
     Sink,
@@ -36,7 +37,7 @@ from datum_compute.apiserver.storage.protocol import (
     StoreEvent,
     StoreRefused,
 )
-from datum_compute.apiserver.storage.sqlite import inspection
+from datum_compute.apiserver.storage.sqlite import inspection, row_value
 from datum_compute.apiserver.storage.sqlite.checksums import row_checksum
 from datum_compute.apiserver.storage.sqlite.log_file import (
     DELETE,
@@ -103,6 +104,9 @@ class LogPlane:
     def value(self, stored: StoredObject) -> bytes:
         return self._store.value(stored)
 
+    def content(self, stored: StoredObject) -> tuple[bytes, Managed]:
+        return self._store.content(stored)
+
     def find_by_uid(self, uid: str) -> ObjectKey | None:
         return self.uids.get(uid)
 
@@ -116,10 +120,13 @@ class LogPlane:
         before: StoredObject | None,
         *,
         validated_by: object | None = None,
+        managed: Managed | None = None,
     ) -> StoredObject:
         batch = self._store.open_batch()
+        managed = self._managed(before) if managed is None else managed
         revision = self.revision = self.revision + 1
-        stored = build_stored(self._store.next_handle(), revision, obj, before, validated_by)
+        handle = self._store.next_handle()
+        stored = build_stored(handle, revision, obj, before, validated_by, managed)
         event = StoreEvent(revision, before, stored, False, batch.time)
         self._record(resource, event, PUT, batch)
         return stored
@@ -128,17 +135,22 @@ class LogPlane:
         self, resource: str, obj: dict[str, Any] | EncodedObject, before: StoredObject
     ) -> StoredObject:
         batch = self._store.open_batch()
+        managed = self._managed(before)
         revision = self.revision = self.revision + 1
-        stored = build_stored(self._store.next_handle(), revision, obj, before)
+        handle = self._store.next_handle()
+        stored = build_stored(handle, revision, obj, before, managed=managed)
         self._record(
             resource, StoreEvent(revision, before, stored, True, batch.time), DELETE, batch
         )
         return stored
 
+    def _managed(self, before: StoredObject | None) -> Managed:
+        return self.content(before)[1] if before is not None else ()
+
     def _record(self, resource: str, event: StoreEvent, kind: int, batch: _Batch) -> None:
         table = self.table(resource)
         after = event.after
-        self.apply(table, event, len(after.raw))
+        self.apply(table, event)
         row = (
             after.handle,
             self.id,
@@ -148,7 +160,7 @@ class LogPlane:
             after.name,
             kind,
             batch.time,
-            after.raw,
+            row_value.join(after.raw, after.managed),
         )
         batch.rows.append((*row, row_checksum(self.name, *row)))
         batch.events.append((self, table, event))
@@ -156,12 +168,10 @@ class LogPlane:
         for listener in self._store.listeners:
             listener(self, table, event)
 
-    def apply(
-        self, table: LogTable, event: StoreEvent, size: int, *, recorded: bool = True
-    ) -> None:
-        """Apply a change to memory: rows, indexes and, if ``recorded``, history. ``size`` is that
-        of the new version."""
+    def apply(self, table: LogTable, event: StoreEvent, *, recorded: bool = True) -> None:
+        """Apply a change to memory: rows, indexes and, if ``recorded``, history."""
         before, after = event.before, event.after
+        size = after.size
         key = (table.resource, after.namespace, after.name)
         if event.deleted:
             table.drop_row(after)
@@ -351,11 +361,14 @@ class LogStore:
         self._check()
 
     def value(self, stored: StoredObject) -> bytes:
+        return stored.raw or self.content(stored)[0]
+
+    def content(self, stored: StoredObject) -> tuple[bytes, Managed]:
         if stored.raw:
-            return stored.raw
+            return stored.raw, stored.managed
         try:
-            return self._file.value(stored.handle)
-        except UNREADABLE as error:
+            return row_value.split(self._file.value(stored.handle))
+        except (*UNREADABLE, ValueError) as error:
             what = f"{stored.namespace}/{stored.name} at revision {stored.revision}"
             kind = ObjectDamaged if self._is_current(stored) else HistoryDamaged
             raise kind(what) from error
@@ -513,16 +526,26 @@ def _replay(plane: LogPlane, entry: LogRow) -> None:
     deleted = entry.type == DELETE
     table = plane.table(entry.resource)
     before = table.get(entry.namespace, entry.name)
-    kept = not deleted and len(entry.value) <= KEPT_BYTES
-    after = load_stored(entry.seq, entry.revision, entry.value, kept=kept)
+    try:
+        raw, managed = row_value.split(entry.value)
+    except ValueError as error:
+        raise FileDamaged(f"row {entry.seq}") from error
+    kept = not deleted and len(raw) + sum(len(each.fields) for each in managed) <= KEPT_BYTES
+    after = load_stored(entry.seq, entry.revision, raw, managed, kept=kept)
     event = StoreEvent(entry.revision, before, after, deleted, entry.time)
     recorded = entry.revision > plane.compacted
     if deleted and before is None:
         raise FileDamaged(f"row {entry.seq} deletes what does not exist")
-    plane.apply(table, event, len(entry.value), recorded=recorded)
+    plane.apply(table, event, recorded=recorded)
     plane.tally.add(entry.seq, entry.resource, created=before is None, deleted=deleted)
     if before is not None:
-        before.raw = b""
+        _forget(before)
+
+
+def _forget(stored: StoredObject) -> None:
+    """Its content is read from the log from now on."""
+    stored.raw = b""
+    stored.managed = ()
 
 
 def _deliver(batch: _Batch) -> None:
@@ -533,9 +556,9 @@ def _deliver(batch: _Batch) -> None:
                 _deliver_to(sink, event, shared)
         # On disk and delivered: from here on old content is read from the log.
         if event.before is not None:
-            event.before.raw = b""
+            _forget(event.before)
         if event.deleted or event.after.size > KEPT_BYTES:
-            event.after.raw = b""
+            _forget(event.after)
 
 
 def _deliver_to(sink: Sink, event: StoreEvent, shared: dict[Any, bytes]) -> None:

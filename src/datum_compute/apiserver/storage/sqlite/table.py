@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from datum_compute.apiserver.codec import encode_object
 from datum_compute.apiserver.storage.protocol import (
     EncodedObject,
+    Managed,
     Owner,
     Sink,
     StoredObject,
@@ -111,17 +113,18 @@ def build_stored(
     obj: dict[str, Any] | EncodedObject,
     before: StoredObject | None = None,
     validated_by: object | None = None,
+    managed: Managed = (),
 ) -> StoredObject:
     """The version that ``obj`` is, with its revision. It shares what is equal with the version
     ``before`` it, because the history holds many versions of an object."""
     if isinstance(obj, EncodedObject):
         raw = obj.raw.replace(obj.mark, b"%d" % revision, 1)
-        stored = load_stored(handle, revision, raw, kept=True)
+        stored = load_stored(handle, revision, raw, obj.managed, kept=True)
         stored.validated_by = validated_by
         return stored
     metadata = obj["metadata"]
     metadata["resourceVersion"] = str(revision)
-    raw = _encode(obj)
+    raw = encode_object(obj)
     references = metadata.get("ownerReferences")
     labels = metadata.get("labels") or _NO_LABELS
     owners = tuple(map(_owner, references)) if references else ()
@@ -148,8 +151,13 @@ def build_stored(
         deleting,
         raw,
         validated_by,
-        len(raw),
+        _size(raw, managed),
+        managed,
     )
+
+
+def _size(raw: bytes, managed: Managed) -> int:
+    return len(raw) + sum([len(each.fields) for each in managed])
 
 
 def _same(new: T, known: T) -> T:
@@ -166,8 +174,10 @@ def _owner(reference: dict[str, Any]) -> Owner:
     )
 
 
-def load_stored(handle: int, revision: int, raw: bytes, *, kept: bool) -> StoredObject:
-    """The version these bytes hold; it keeps them only if ``kept``."""
+def load_stored(
+    handle: int, revision: int, raw: bytes, managed: Managed, *, kept: bool
+) -> StoredObject:
+    """The version these bytes hold; it keeps them, and its entries, only if ``kept``."""
     head = _decode_head(raw)
     meta = head.metadata
     return StoredObject(
@@ -185,7 +195,8 @@ def load_stored(handle: int, revision: int, raw: bytes, *, kept: bool) -> Stored
         meta.finalizers,
         meta.deletion_timestamp is not None,
         raw if kept else b"",
-        size=len(raw),
+        size=_size(raw, managed),
+        managed=managed if kept else (),
     )
 
 
@@ -212,5 +223,4 @@ class _Head(msgspec.Struct, rename="camel"):
     api_version: str = ""
 
 
-_encode = msgspec.json.Encoder().encode
 _decode_head = msgspec.json.Decoder(_Head).decode

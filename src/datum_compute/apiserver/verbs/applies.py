@@ -1,0 +1,126 @@
+"""Server-side apply: a patch that states the fields its manager wants to own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from datum_compute.api import fields
+from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver.managed_fields import ownership
+from datum_compute.apiserver.managed_fields.entries import APPLY
+from datum_compute.apiserver.managed_fields.ownership import FieldWriter
+from datum_compute.apiserver.managed_fields.types import FieldType, empty_object, type_of
+from datum_compute.apiserver.managed_fields.values import merge
+from datum_compute.apiserver.objects import object_meta
+from datum_compute.apiserver.objects.lifecycle import is_validated
+from datum_compute.apiserver.request.body import yaml_value
+from datum_compute.apiserver.request.context import RequestContext
+from datum_compute.apiserver.storage.protocol import Managed, StoredObject
+
+_OPTIONS = "PatchOptions"
+
+
+class Applied(msgspec.Struct, frozen=True):
+    """What an apply wants stored."""
+
+    obj: dict[str, Any]
+    managed: Managed
+    before: StoredObject | None = None
+    """What is replaced; None for a create."""
+    old: dict[str, Any] | None = None
+    """The content of ``before``, where ``obj`` shares parts with it."""
+
+
+def config_of(call: RequestContext) -> dict[str, Any]:
+    """The body: YAML, or JSON, which most clients send."""
+    body = call.request.body
+    value = codec.json_value(body) if body.lstrip()[:1] == b"{" else yaml_value(body)
+    if not isinstance(value, dict):
+        raise errors.bad_request("the body of an apply patch must be an object")
+    metadata = value.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise errors.bad_request("the object's metadata is not an object")
+    if metadata.get("managedFields") is not None:
+        raise errors.bad_request("metadata.managedFields must be nil")
+    return value
+
+
+def manager_of(call: RequestContext) -> str:
+    if not call.query.get("fieldManager"):
+        error = fields.required("fieldManager", "is required for apply patch")
+        raise errors.invalid(_OPTIONS, "meta.k8s.io", "", [error])
+    return call.field_manager(_OPTIONS)
+
+
+def apply_object(
+    call: RequestContext, check_creatable: Callable[[RequestContext, dict[str, Any]], None]
+) -> Applied:
+    """Create the object or change it. Raises 409 for conflicts with other managers."""
+    kind, target = call.kind, call.target
+    manager = manager_of(call)
+    config = config_of(call)
+    object_meta.check_type(kind, config)
+    object_meta.check_kind(kind, config)
+    config["metadata"].setdefault("name", target.name)
+    object_meta.check_name(config, target.name)
+    object_meta.set_namespace(kind, config, target.namespace)
+    config = kind.to_stored(config)
+    before = call.current()
+    if before is None:
+        if target.subresource:
+            raise errors.not_found(kind.resource, target.name)
+        check_creatable(call, config)
+        live = {"apiVersion": config["apiVersion"], "kind": config["kind"], "metadata": {}}
+        new, managed = merged(call, live, config, (), manager)
+        return Applied(new, managed)
+    old = call.plane.writer.read(kind, before)
+    # What a config says of the object's identity is a condition, and nothing to merge.
+    call.plane.writer.check_versions(kind, before, config["metadata"])
+    held = call.plane.store.content(before)[1]
+    new, managed = merged(call, old, config, held, manager)
+    return Applied(new, managed, before, old if is_validated(kind, before) else None)
+
+
+def merged(
+    call: RequestContext,
+    live: dict[str, Any],
+    config: dict[str, Any],
+    managed: Managed,
+    manager: str,
+    shown_version: str = "",
+) -> tuple[dict[str, Any], Managed]:
+    """The live object with the config, and its entries."""
+    kind, subresource = call.kind, call.target.subresource
+    by = FieldWriter(manager, kind.resource.api_version, APPLY, subresource, shown_version)
+    type_ = type_of(kind)
+    # The part that this path does not write is not owned either. As upstream, metadata that is
+    # applied to the status is owned all the same.
+    reset = "spec" if subresource == "status" else "status" if kind.has_status else ""
+    now = int(call.plane.writer.now().timestamp())
+    if "uid" in live["metadata"]:
+        tracked = {key: value for key, value in live.items() if key != reset}
+        managed = ownership.untracked(managed, tracked, by, type_, empty_object(kind), now)
+    changes_more = reset in config and not is_covered(config[reset], live.get(reset), type_, reset)
+    metadata = {key: value for key, value in config["metadata"].items() if key not in _IDENTITY}
+    config = {key: value for key, value in config.items() if key != reset}
+    return ownership.apply(
+        live,
+        {**config, "metadata": metadata},
+        managed,
+        by,
+        type_,
+        now,
+        force=call.flag("force"),
+        changes_more=changes_more,
+    )
+
+
+def is_covered(wanted: Any, held: Any, type_: FieldType, name: str) -> bool:
+    """Whether a field has all that is wanted of it."""
+    return merge({name: held}, {name: wanted}, type_)[name] is held
+
+
+_IDENTITY = ("uid", "resourceVersion", "creationTimestamp", "generation", "selfLink")

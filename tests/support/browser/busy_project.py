@@ -1,8 +1,8 @@
 """A project whose Instances change all the time, with a console: ``python -m`` it.
 
-No controllers run, so that nothing but the console is measured. Prints a link as its first line,
-and ends with its standard input. Each line that it reads asks for one more line, with how many
-changes were written so far.
+Nothing is stored and no controllers run, so that little but the console is measured. Prints a link
+as its first line, and ends with its standard input. Each line that it reads asks for one more line,
+with how many changes were written so far.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import argparse
 import asyncio
 import json
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -73,11 +71,11 @@ async def fill(client: Client, instances: int) -> list[str]:
     return names
 
 
-async def serve(instances: int, rate: int, directory: Path) -> None:
+async def serve(instances: int, rate: int) -> None:
     env, loop = SystemEnvironment(), asyncio.get_running_loop()
     written = 0
 
-    async with embedded_server(env, directory / "state.db", projects=("demo",)) as embedded:
+    async with embedded_server(env, projects=("demo",)) as embedded:
         client = embedded.client(PROJECT.plane("demo"))
         names = await fill(client, instances)
 
@@ -111,5 +109,4 @@ if __name__ == "__main__":
     parser.add_argument("--instances", type=int, default=1000)
     parser.add_argument("--rate", type=int, default=50, help="changes a second")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as found:
-        run(serve(args.instances, args.rate, Path(found)))
+    run(serve(args.instances, args.rate))

@@ -12,9 +12,9 @@ import pytest
 from datum_compute.cli.arguments import insert_default_action, leaf_parsers
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import COMMANDS, build_parser, main
-from tests.support.cli.console import console_desk
 from tests.support.cli.session import CliSession, SessionReach, cli_session
 from tests.support.cli.terminal import Terminal
+from tests.support.console import served_console
 from tests.support.providers.commands import ScriptedCommands
 
 NEED_A_PROCESS = ("local", "context")
@@ -67,7 +67,7 @@ def runs(here: CliSession, example: str) -> str:
 
 
 def test_every_example_runs() -> None:
-    with cli_session("DFW", "IAD", "LHR", router_port=7480) as here, console_desk(here):
+    with cli_session("DFW", "IAD", "LHR", router_port=7480) as here, served_console(here):
         here.logs = {f"hello-default-{city}-0/log": "" for city in ("dfw", "iad", "lhr")}
         deploy = "deploy hello --image=a:1 --city=DFW,IAD,LHR --waves=each --http-port=80"
         assert here.run(deploy).code == 0

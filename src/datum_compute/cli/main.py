@@ -62,6 +62,8 @@ COMMANDS = {
 """Verb -> summary. The verb's module has the same name, with _ for -."""
 
 FOLDERS = {
+    "open": "browser",
+    "console": "browser",
     "config": "data",
     "secrets": "data",
     "ssh": "exec",

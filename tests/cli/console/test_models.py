@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from datum_compute.cli.console import models
-from datum_compute.cli.console.project import Project
-from datum_compute.cli.console.sessions import Grant
+from datum_compute.cli.console.project import CopiedProject
+from datum_compute.cli.console.sessions import ConsoleGrant
 from datum_compute.cli.explain.suggestions import Invocation
 from tests.support.cli.read_screens import SCENES
 from tests.support.cli.session import PROGRAM, TOKEN, CliSession
@@ -20,12 +20,12 @@ Json = dict[str, Any]
 
 
 @contextmanager
-def copied_project(here: CliSession) -> Iterator[Project]:
+def copied_project(here: CliSession) -> Iterator[CopiedProject]:
     """The copies that a session of the console keeps."""
-    grant = Grant(TOKEN, here.platform.settings.project, True, Invocation(PROGRAM))
+    grant = ConsoleGrant(TOKEN, here.platform.settings.project, True, Invocation(PROGRAM))
 
-    async def begin() -> tuple[Project, asyncio.Task[None]]:
-        project = Project(here.env, here.platform.server.handle, grant)
+    async def begin() -> tuple[CopiedProject, asyncio.Task[None]]:
+        project = CopiedProject(here.env, here.platform.server.handle, grant)
         return project, asyncio.create_task(project.run())
 
     async def end(task: asyncio.Task[None]) -> None:
@@ -67,7 +67,7 @@ def expected_details(here: CliSession, name: str) -> Json:
     return {f"{key}/{name}": value for key, value in found.items()}
 
 
-def compare(here: CliSession, project: Project, overview: models.Overview) -> None:
+def compare(here: CliSession, project: CopiedProject, overview: models.Overview) -> None:
     """The overview is computed with what it remembers, and from nothing."""
     here.wait(0.01)  # the copies follow
     known = here.act(project.read(overview.compute))

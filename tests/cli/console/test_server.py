@@ -10,89 +10,89 @@ from typing import Any
 import pytest
 
 from datum_compute.client.transport import HttpRequest
-from tests.support.cli.console import ConsoleDesk, console_desk
 from tests.support.cli.read_screens import DEPLOY
 from tests.support.cli.session import TOKEN, cli_session
+from tests.support.console import ServedConsole, served_console
 
 Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def desk() -> Iterator[ConsoleDesk]:
+def served() -> Iterator[ServedConsole]:
     """For all tests that change nothing on the platform."""
-    with cli_session() as here, console_desk(here) as found:
+    with cli_session() as here, served_console(here) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[ConsoleDesk]:
+def running() -> Iterator[ServedConsole]:
     """With a workload of two revisions, for all tests that do not change it."""
-    with cli_session() as here, console_desk(here) as found:
+    with cli_session() as here, served_console(here) as found:
         deploy(found)
         deploy(found, "deploy api --image=registry.example/acme/api:1.5.0")
         yield found
 
 
 @pytest.fixture
-def changing() -> Iterator[ConsoleDesk]:
-    with cli_session() as here, console_desk(here) as found:
+def changing() -> Iterator[ServedConsole]:
+    with cli_session() as here, served_console(here) as found:
         deploy(found)
         yield found
 
 
-def add_user(desk: ConsoleDesk, name: str, role: str, project: str = "demo") -> str:
+def add_user(served: ServedConsole, name: str, role: str, project: str = "demo") -> str:
     body = json.dumps({"name": name, "project": project, "role": role}).encode()
     headers = {"authorization": f"Bearer {TOKEN}"}
     request = HttpRequest("POST", "/local/v1/users", (), headers, body)
-    answer = desk.here.act(desk.here.platform.server.handle(request))
+    answer = served.here.act(served.here.platform.server.handle(request))
     return str(json.loads(answer.body)["token"])
 
 
-def deploy(desk: ConsoleDesk, line: str = DEPLOY) -> None:
-    result = desk.here.run(line)
+def deploy(served: ServedConsole, line: str = DEPLOY) -> None:
+    result = served.here.run(line)
     assert result.code == 0, result.err
 
 
 # Links and sessions
 
 
-def test_a_link_opens_the_console_once(desk: ConsoleDesk) -> None:
-    code = desk.code()
+def test_a_link_opens_the_console_once(served: ServedConsole) -> None:
+    code = served.code()
 
-    first = desk.call("POST", "/console/session", {"code": code})
-    second = desk.call("POST", "/console/session", {"code": code})
+    first = served.call("POST", "/console/session", {"code": code})
+    second = served.call("POST", "/console/session", {"code": code})
 
     assert (first.status, second.status) == (200, 401)
     assert second.json["error"] == "this link was used already, or is older than a minute"
 
 
-def test_a_link_expires_after_a_minute(desk: ConsoleDesk) -> None:
-    code = desk.code()
-    desk.here.wait(61)
+def test_a_link_expires_after_a_minute(served: ServedConsole) -> None:
+    code = served.code()
+    served.here.wait(61)
 
-    assert desk.call("POST", "/console/session", {"code": code}).status == 401
-
-
-def test_a_user_without_rights_in_a_project_gets_no_link(desk: ConsoleDesk) -> None:
-    token = add_user(desk, "ana", "viewer")
-
-    assert desk.ask(token=token).status == 201
-    assert desk.ask(project="other", token=token).status in (403, 404)
-    assert desk.ask(token="").status == 403
-    assert desk.ask(token="nosuch").status == 401
+    assert served.call("POST", "/console/session", {"code": code}).status == 401
 
 
-def test_a_malformed_request_for_a_link_says_what_is_wrong(desk: ConsoleDesk) -> None:
-    assert "Bad Name" in desk.ask(project="Bad Name").json["message"]
-    assert "colour" in desk.ask(colour="red").json["message"]
+def test_a_user_without_rights_in_a_project_gets_no_link(served: ServedConsole) -> None:
+    token = add_user(served, "ana", "viewer")
+
+    assert served.ask(token=token).status == 201
+    assert served.ask(project="other", token=token).status in (403, 404)
+    assert served.ask(token="").status == 403
+    assert served.ask(token="nosuch").status == 401
 
 
-def test_the_command_prints_the_link_and_what_it_allows(desk: ConsoleDesk) -> None:
-    result = desk.here.run("console --allow-writes")
+def test_a_malformed_request_for_a_link_says_what_is_wrong(served: ServedConsole) -> None:
+    assert "Bad Name" in served.ask(project="Bad Name").json["message"]
+    assert "colour" in served.ask(colour="red").json["message"]
+
+
+def test_the_command_prints_the_link_and_what_it_allows(served: ServedConsole) -> None:
+    result = served.here.run("console --allow-writes")
 
     assert result.out.startswith("http://127.0.0.1:4321/console/#")
     assert "once, within a minute. It can change workloads." in result.err
-    assert "It is read-only." in desk.here.run("console").err
+    assert "It is read-only." in served.here.run("console").err
 
 
 def test_a_platform_without_a_console_says_so() -> None:
@@ -103,8 +103,8 @@ def test_a_platform_without_a_console_says_so() -> None:
     assert "serves no console" in result.err
 
 
-def test_every_path_with_data_asks_for_the_token_of_a_session(desk: ConsoleDesk) -> None:
-    desk.begin(allowWrites=True)
+def test_every_path_with_data_asks_for_the_token_of_a_session(served: ServedConsole) -> None:
+    served.begin(allowWrites=True)
     for method, path in (
         ("GET", "stream"),
         ("GET", "logs"),
@@ -113,12 +113,12 @@ def test_every_path_with_data_asks_for_the_token_of_a_session(desk: ConsoleDesk)
         ("POST", "run"),
     ):
         for given in ({}, {"authorization": "Bearer nosuch"}, {"authorization": f"Bearer {TOKEN}"}):
-            assert desk.call(method, f"/console/{path}", {}, headers=given).status == 401, path
+            assert served.call(method, f"/console/{path}", {}, headers=given).status == 401, path
 
 
-def test_a_session_ends_when_no_page_uses_it(desk: ConsoleDesk) -> None:
-    page = desk.begin()
-    desk.here.wait(3601)
+def test_a_session_ends_when_no_page_uses_it(served: ServedConsole) -> None:
+    page = served.begin()
+    served.here.wait(3601)
 
     assert page.call("GET", "revision", name="api", number=1).status == 401
 
@@ -143,28 +143,28 @@ def test_a_session_ends_when_no_page_uses_it(desk: ConsoleDesk) -> None:
     ],
 )
 def test_requests_of_other_sites_are_refused(
-    desk: ConsoleDesk, headers: dict[str, str], status: int
+    served: ServedConsole, headers: dict[str, str], status: int
 ) -> None:
-    desk.code()
+    served.code()
 
-    assert desk.call("GET", "/console/app.js", headers=headers).status == status
+    assert served.call("GET", "/console/app.js", headers=headers).status == status
 
 
-def test_a_refused_origin_does_not_use_up_a_link(desk: ConsoleDesk) -> None:
-    code = desk.code()
+def test_a_refused_origin_does_not_use_up_a_link(served: ServedConsole) -> None:
+    code = served.code()
     evil = {"origin": "http://evil.example"}
 
-    assert desk.call("POST", "/console/session", {"code": code}, headers=evil).status == 403
-    assert desk.call("POST", "/console/session", {"code": code}).status == 200
+    assert served.call("POST", "/console/session", {"code": code}, headers=evil).status == 403
+    assert served.call("POST", "/console/session", {"code": code}).status == 200
 
 
 # Files
 
 
-def test_the_page_is_served_with_a_strict_policy(desk: ConsoleDesk) -> None:
-    desk.code()
+def test_the_page_is_served_with_a_strict_policy(served: ServedConsole) -> None:
+    served.code()
     for path in ("/console/", "/console/app.js", "/console/app.css", "/console/vendor/preact.js"):
-        answer = desk.call("GET", path)
+        answer = served.call("GET", path)
         policy = answer.headers["content-security-policy"]
 
         assert answer.status == 200, path
@@ -190,16 +190,16 @@ def test_the_page_is_served_with_a_strict_policy(desk: ConsoleDesk) -> None:
         "/local/v1/status",
     ],
 )
-def test_nothing_but_the_files_of_the_page_is_served(desk: ConsoleDesk, path: str) -> None:
-    desk.code()
+def test_nothing_but_the_files_of_the_page_is_served(served: ServedConsole, path: str) -> None:
+    served.code()
 
-    assert desk.call("GET", path).status == 404
+    assert served.call("GET", path).status == 404
 
 
 # The stream
 
 
-def test_a_stream_begins_with_everything_and_goes_on_with_changes(changing: ConsoleDesk) -> None:
+def test_a_stream_begins_with_everything_and_goes_on_with_changes(changing: ServedConsole) -> None:
     stream = changing.begin().stream(focus="api")
 
     first = stream.next()
@@ -212,7 +212,7 @@ def test_a_stream_begins_with_everything_and_goes_on_with_changes(changing: Cons
     assert "object" not in stream.models["workloads/api"]
 
 
-def test_a_removed_workload_leaves_the_stream(changing: ConsoleDesk) -> None:
+def test_a_removed_workload_leaves_the_stream(changing: ServedConsole) -> None:
     stream = changing.begin().stream()
     stream.until(lambda models: "workloads/api" in models)
 
@@ -222,7 +222,7 @@ def test_a_removed_workload_leaves_the_stream(changing: ConsoleDesk) -> None:
     assert not [key for key in stream.models if key.startswith("instances/")]
 
 
-def test_a_stream_that_comes_back_gets_only_what_changed(changing: ConsoleDesk) -> None:
+def test_a_stream_that_comes_back_gets_only_what_changed(changing: ServedConsole) -> None:
     page = changing.begin()
     stream = page.stream()
     stream.until(lambda models: "workloads/api" in models)
@@ -240,14 +240,16 @@ def test_a_stream_that_comes_back_gets_only_what_changed(changing: ConsoleDesk) 
 
 
 @pytest.mark.parametrize("last", ["", "nosuch.7", "x", "….1", "999"])
-def test_a_reader_with_an_unknown_revision_gets_everything(running: ConsoleDesk, last: str) -> None:
+def test_a_reader_with_an_unknown_revision_gets_everything(
+    running: ServedConsole, last: str
+) -> None:
     stream = running.begin().stream(last=last)
 
     assert stream.next().event == "snapshot"
     stream.until(lambda models: "workloads/api" in models)
 
 
-def test_details_go_only_to_the_stream_that_shows_them(running: ConsoleDesk) -> None:
+def test_details_go_only_to_the_stream_that_shows_them(running: ServedConsole) -> None:
     page = running.begin()
     focused, other = page.stream(focus="api"), page.stream()
 
@@ -259,7 +261,7 @@ def test_details_go_only_to_the_stream_that_shows_them(running: ConsoleDesk) -> 
     assert not [key for key in other.models if key.startswith(("why/", "history/"))]
 
 
-def test_a_slow_reader_gets_what_is_current_and_costs_nothing(changing: ConsoleDesk) -> None:
+def test_a_slow_reader_gets_what_is_current_and_costs_nothing(changing: ServedConsole) -> None:
     """Fifty changes while it does not read are one message, no larger than the first."""
     stream = changing.begin().stream()
     stream.until(lambda models: "workloads/api" in models)
@@ -275,7 +277,7 @@ def test_a_slow_reader_gets_what_is_current_and_costs_nothing(changing: ConsoleD
     assert stream.taken - before < 2 * whole
 
 
-def test_a_session_has_a_limited_number_of_streams(running: ConsoleDesk) -> None:
+def test_a_session_has_a_limited_number_of_streams(running: ServedConsole) -> None:
     page = running.begin()
     for _ in range(6):
         page.stream().next()
@@ -283,7 +285,7 @@ def test_a_session_has_a_limited_number_of_streams(running: ConsoleDesk) -> None
     assert page.call("GET", "stream").status == 429
 
 
-def test_the_project_is_not_read_after_the_last_stream(changing: ConsoleDesk) -> None:
+def test_the_project_is_not_read_after_the_last_stream(changing: ServedConsole) -> None:
     page = changing.begin()
     stream = page.stream()
     stream.until(lambda models: models)
@@ -296,7 +298,7 @@ def test_the_project_is_not_read_after_the_last_stream(changing: ConsoleDesk) ->
     assert watching == []
 
 
-def test_nothing_of_another_project_arrives(changing: ConsoleDesk) -> None:
+def test_nothing_of_another_project_arrives(changing: ServedConsole) -> None:
     assert changing.here.run("projects create shop").code == 0
     deploy(changing, f"{DEPLOY.replace('deploy api', 'deploy hidden')} --project shop --no-wait")
     stream = changing.begin(token=add_user(changing, "ana", "viewer")).stream(focus="hidden")
@@ -307,7 +309,7 @@ def test_nothing_of_another_project_arrives(changing: ConsoleDesk) -> None:
     assert "hidden" not in json.dumps(stream.models)
 
 
-def test_a_session_of_a_removed_user_reads_nothing_more(running: ConsoleDesk) -> None:
+def test_a_session_of_a_removed_user_reads_nothing_more(running: ServedConsole) -> None:
     stream = running.begin(token=add_user(running, "ana", "viewer")).stream()
     stream.until(lambda models: "workloads/api" in models)
     headers = {"authorization": f"Bearer {TOKEN}"}
@@ -323,14 +325,14 @@ def test_a_session_of_a_removed_user_reads_nothing_more(running: ConsoleDesk) ->
 # Changes
 
 
-def test_a_read_only_console_changes_nothing(running: ConsoleDesk) -> None:
+def test_a_read_only_console_changes_nothing(running: ServedConsole) -> None:
     answer = running.begin().plan(verb="scale", name="api", minimum=3)
 
     assert answer.status == 403
     assert answer.json["hint"] == "datumctl-compute console --allow-writes"
 
 
-def test_a_viewer_cannot_write_even_if_the_console_may(running: ConsoleDesk) -> None:
+def test_a_viewer_cannot_write_even_if_the_console_may(running: ServedConsole) -> None:
     page = running.begin(token=add_user(running, "vic", "viewer"), allowWrites=True)
 
     plan = page.plan(verb="scale", name="api", minimum=3)
@@ -352,7 +354,7 @@ def test_a_viewer_cannot_write_even_if_the_console_may(running: ConsoleDesk) -> 
         {"verb": "stop", "city": "LHR"},
     ],
 )
-def test_a_plan_writes_nothing(running: ConsoleDesk, change: Json) -> None:
+def test_a_plan_writes_nothing(running: ServedConsole, change: Json) -> None:
     page = running.begin(allowWrites=True)
     before = running.here.platform.store.planes["project/demo"].revision
 
@@ -364,7 +366,7 @@ def test_a_plan_writes_nothing(running: ConsoleDesk, change: Json) -> None:
     assert running.here.platform.store.planes["project/demo"].revision == before
 
 
-def test_a_plan_says_what_the_command_says_and_what_changes(running: ConsoleDesk) -> None:
+def test_a_plan_says_what_the_command_says_and_what_changes(running: ServedConsole) -> None:
     plan = running.begin(allowWrites=True).plan(verb="scale", name="api", minimum=3).json
 
     assert plan["lines"] == ['Scaling "api": min replicas 2 → 3 (revision #2 → #3)']
@@ -372,7 +374,7 @@ def test_a_plan_says_what_the_command_says_and_what_changes(running: ConsoleDesk
     assert plan["command"] == "datumctl-compute scale api --min 3"
 
 
-def test_a_change_does_what_the_command_does(changing: ConsoleDesk) -> None:
+def test_a_change_does_what_the_command_does(changing: ServedConsole) -> None:
     page = changing.begin(token=add_user(changing, "ana", "editor"), allowWrites=True)
 
     def after(**change: Any) -> Any:
@@ -389,15 +391,15 @@ def test_a_change_does_what_the_command_does(changing: ConsoleDesk) -> None:
     assert newest["actor"] == "ana"
 
 
-def test_a_rollout_in_waves_is_paused_promoted_and_resumed(desk: ConsoleDesk) -> None:
-    deploy(desk, f"{DEPLOY} --waves=each --soak=600s --no-wait")
-    desk.here.wait(2000)
-    deploy(desk, "deploy api --image=registry.example/acme/api:1.5.0 --no-wait")
-    page = desk.begin(allowWrites=True)
+def test_a_rollout_in_waves_is_paused_promoted_and_resumed(served: ServedConsole) -> None:
+    deploy(served, f"{DEPLOY} --waves=each --soak=600s --no-wait")
+    served.here.wait(2000)
+    deploy(served, "deploy api --image=registry.example/acme/api:1.5.0 --no-wait")
+    page = served.begin(allowWrites=True)
 
     paused = page.carry_out(verb="pause", name="api").json
-    desk.here.wait(1)
-    stage = desk.here.run("rollout status api --no-wait -o json").json["stage"]
+    served.here.wait(1)
+    stage = served.here.run("rollout status api --no-wait -o json").json["stage"]
     promoted = page.plan(verb="promote", name="api").json
     resumed = page.carry_out(verb="resume", name="api").json
 
@@ -407,7 +409,7 @@ def test_a_rollout_in_waves_is_paused_promoted_and_resumed(desk: ConsoleDesk) ->
     assert resumed["lines"] == ['The rollout of "api" goes on.']
 
 
-def test_a_plan_for_another_state_is_refused(changing: ConsoleDesk) -> None:
+def test_a_plan_for_another_state_is_refused(changing: ServedConsole) -> None:
     page = changing.begin(allowWrites=True)
     plan = page.plan(verb="scale", name="api", minimum=3).json
     deploy(changing, "scale api --min 1")
@@ -435,14 +437,14 @@ def test_a_plan_for_another_state_is_refused(changing: ConsoleDesk) -> None:
         ([], "Expected `object`"),
     ],
 )
-def test_a_bad_change_says_what_is_wrong(running: ConsoleDesk, change: Any, part: str) -> None:
+def test_a_bad_change_says_what_is_wrong(running: ServedConsole, change: Any, part: str) -> None:
     answer = running.begin(allowWrites=True).call("POST", "plan", change)
 
     assert answer.status == 422
     assert part in answer.json["error"]
 
 
-def test_a_revision_is_shown_in_full_without_secrets(changing: ConsoleDesk) -> None:
+def test_a_revision_is_shown_in_full_without_secrets(changing: ServedConsole) -> None:
     deploy(changing, "deploy api --env=API_TOKEN=planted-s3cr3t --yes")
     page = changing.begin()
 

@@ -13,7 +13,7 @@ import yaml
 
 from scripts.cluster_tools import ensure_tools
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.hub_credentials import DISCOVERY, issuer, trust
+from tests.support.cluster.managers.hub_credentials import DISCOVERY, issuer, trust
 from tests.support.cluster.manifests import service_account_token
 from tests.support.overlays import manager
 

@@ -33,7 +33,7 @@ from datum_compute.env import SystemEnvironment
 from scripts.cluster_tools import DEFAULT_TOOLS, NODE_TOOLS, ensure_tools
 from tests.support.cluster import audit
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.cluster.manager_rollout import DEPLOYMENT, IMAGE_NAME, SYSTEM, running_pods
+from tests.support.cluster.managers.rollout import DEPLOYMENT, IMAGE_NAME, SYSTEM, running_pods
 from tests.support.cluster.manifests import apply, render, run_kubectl_on
 from tests.support.cluster.namespaces import ClusterNamespace, given_city
 from tests.support.cluster.node import IMAGE, KubeletCredential, Node

@@ -208,7 +208,9 @@ async def test_a_namespace_that_lost_its_labels_still_gets_instances(on: Karmada
 
 @pytest.mark.campaign
 @pytest.mark.timeout(1800)
-async def test_a_deployment_that_only_its_cell_knows_is_told_and_removed(on: KarmadaStage) -> None:
+async def test_a_deployment_that_only_its_cell_knows_is_reported_and_removed(
+    on: KarmadaStage,
+) -> None:
     """Without its labels, when the hub copy is deleted, Karmada leaves it to run for ever."""
     await apply(on, workload("acme/web:1", 1, cities=("DFW",)))
     await serves(on, 1)

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.karmada]
 
 PAGE = ROOT / "docs/operate/install.md"
 RUN_ELSEWHERE = {
-    "rollout status": "tests/support/cluster/manager_rollout.py",
+    "rollout status": "tests/support/cluster/managers/rollout.py",
     "exec deployment/compute-manager": "tests/cluster/karmada/test_managers_as_pods.py",
     "apply -k deploy/overlays/single-cluster": "tests/cluster/deploy/test_overlays.py",
     "apply -k deploy/overlays/management-plane": "tests/cluster/deploy/test_overlays.py",

@@ -14,7 +14,7 @@ from datum_compute.api.compute import v1alpha as compute
 from scripts.cluster_tools import DEFAULT_TOOLS, NODE_TOOLS, ensure_tools
 from tests.support.cluster.karmada import PUSH, KarmadaClusters
 from tests.support.cluster.karmada_stage import NAMESPACE, PODS, karmada_federation
-from tests.support.cluster.manager_rollout import DEPLOYMENT, IMAGE_NAME, SYSTEM
+from tests.support.cluster.managers.rollout import DEPLOYMENT, IMAGE_NAME, SYSTEM
 from tests.support.cluster.manifests import run_kubectl_on
 from tests.support.cluster.node import IMAGE, Node
 from tests.support.objects import condition, until, until_gone

@@ -59,17 +59,17 @@ async def test_writes_to_the_hub_and_lags_are_counted(on: KarmadaStage) -> None:
     assert await total(on, "management", "compute_federation_policies") >= 2
 
 
-async def test_a_deployment_without_a_cell_is_counted_and_told(on: KarmadaStage) -> None:
+async def test_a_deployment_without_a_cell_is_counted_and_reported(on: KarmadaStage) -> None:
     run_kubectl_on(on.clusters.hub, "label", "cluster", "lhr", f"{CITY}-")
     try:
         await on.project.create(compute.WORKLOADS, FIRST.to_create(), NAMESPACE)
         reason = ("Warning", compute.REASON_NO_CELL_FOR_CITY)
 
-        async def told() -> str:
+        async def reported() -> str:
             found = await events_of(on, "web-default-lhr")
             return "" if reason in found else f"the Events are {found}"
 
-        await eventually("an Event says so", told, within=WITHIN)
+        await eventually("an Event says so", reported, within=WITHIN)
         labels = ('condition="Scheduled"', f'reason="{reason[1]}"', 'name="web-default-lhr"')
 
         async def counted() -> str:
@@ -85,7 +85,7 @@ async def test_a_deployment_without_a_cell_is_counted_and_told(on: KarmadaStage)
     await Lifecycle(on, within=WITHIN).settled(FIRST)
 
 
-async def test_a_deletion_that_waits_for_its_cell_is_counted_and_told(on: KarmadaStage) -> None:
+async def test_a_deletion_that_waits_for_its_cell_is_counted_and_reported(on: KarmadaStage) -> None:
     await on.project.create(compute.WORKLOADS, FIRST.to_create(), NAMESPACE)
     await Lifecycle(on, within=WITHIN).settled(FIRST)
     async with on.without("dfw"):

@@ -28,7 +28,7 @@ from tests.support.cluster.audit import AuditedCall
 from tests.support.cluster.certificates import HOST, write_self_signed
 from tests.support.cluster.control_plane import ControlPlane, Process, free_ports
 from tests.support.cluster.crds import definition_files
-from tests.support.cluster.hub_credentials import DISCOVERY, MANAGEMENT, issuer, trust
+from tests.support.cluster.managers.hub_credentials import DISCOVERY, MANAGEMENT, issuer, trust
 from tests.support.cluster.manifests import (
     apply,
     apply_text,

@@ -43,8 +43,8 @@ from datum_compute.testing.expectations import eventually
 from tests.support.cluster.certificates import HOST
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.karmada import KarmadaClusters
-from tests.support.cluster.manager_pods import ManagerDeployment, ManagerPod, manager_pods
-from tests.support.cluster.manager_rollout import running_pods
+from tests.support.cluster.managers.pods import ManagerDeployment, ManagerPod, manager_pods
+from tests.support.cluster.managers.rollout import running_pods
 from tests.support.cluster.manifests import Manifest, apply, render, service_account_token
 from tests.support.cluster.node import Node
 from tests.support.processes.managers import (

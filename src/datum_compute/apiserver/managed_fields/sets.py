@@ -54,21 +54,12 @@ def union(one: FieldSet, other: FieldSet) -> FieldSet:
 
 def difference(one: FieldSet, other: FieldSet) -> FieldSet:
     """What is in ``one`` and not in ``other``; the very ``one`` if nothing is in both."""
-    return _without(one, other, recursive=False)
-
-
-def without_trees(one: FieldSet, other: FieldSet) -> FieldSet:
-    """``one`` without what is in ``other`` and without all below that."""
-    return _without(one, other, recursive=True)
-
-
-def _without(one: FieldSet, other: FieldSet, *, recursive: bool) -> FieldSet:
     out = one
     for label, theirs in other.items():
         mine = one.get(label)
         if mine is None:
             continue
-        if not mine or (recursive and is_member(theirs)):
+        if not mine:
             if not is_member(theirs):
                 continue
             rest: FieldSet = {}
@@ -77,7 +68,7 @@ def _without(one: FieldSet, other: FieldSet, *, recursive: bool) -> FieldSet:
                 continue
             rest = {key: below for key, below in mine.items() if key != ITSELF}
         else:
-            rest = _without(mine, theirs, recursive=recursive)
+            rest = difference(mine, theirs)
             if rest is mine:
                 continue
         if out is one:

@@ -18,7 +18,7 @@ from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE
 from datum_compute.api.meta import Object, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.cli.arguments import insert_default_action
-from datum_compute.cli.console.project import Project
+from datum_compute.cli.console.project import CopiedProject
 from datum_compute.cli.context import Context, PlainReader
 from datum_compute.cli.errors import CommandError, not_found, usage
 from datum_compute.cli.explain.suggestions import Command, command
@@ -131,7 +131,7 @@ class _LoopSession(Session):
         return cast("T", work(self._own))
 
 
-async def plan(project: Project, change: Change) -> Json:
+async def plan(project: CopiedProject, change: Change) -> Json:
     """What the change would do. Raises CommandError where it is refused."""
     args = _parsed(change)
     live = await _live(project, change.name)
@@ -159,7 +159,7 @@ async def plan(project: Project, change: Change) -> Json:
     }
 
 
-async def carry_out(project: Project, change: Change) -> Json:
+async def carry_out(project: CopiedProject, change: Change) -> Json:
     """Make the change. Raises CommandError, and where the workload was changed since the plan."""
     args = _parsed(change)
     live = await _live(project, change.name)
@@ -171,7 +171,7 @@ async def carry_out(project: Project, change: Change) -> Json:
     return {"lines": [line for line in text.splitlines() if line.strip()]}
 
 
-async def _live(project: Project, name: str) -> Json:
+async def _live(project: CopiedProject, name: str) -> Json:
     try:
         return to_dict(await project.client().get(WORKLOADS, name, NAMESPACE))
     except errors.NotFound:
@@ -195,7 +195,7 @@ def _parsed(change: Change) -> Namespace:
 
 
 async def _run(
-    project: Project, change: Change, args: Namespace, client: ApiClient, said: io.StringIO
+    project: CopiedProject, change: Change, args: Namespace, client: ApiClient, said: io.StringIO
 ) -> str:
     """Run the command; what it says."""
     context = project.context(args, messages=said)

@@ -19,8 +19,8 @@ import msgspec
 from datum_compute.cli.commands.logs.command import NamedLine, build_follower, chosen_instances
 from datum_compute.cli.console import models
 from datum_compute.cli.console.board import Board, is_detail, stream
-from datum_compute.cli.console.project import Project
-from datum_compute.cli.console.sessions import Session
+from datum_compute.cli.console.project import CopiedProject
+from datum_compute.cli.console.sessions import ConsoleSession
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.main import as_command_error
@@ -46,9 +46,9 @@ Start = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
 @dataclass
-class Live(Session):
+class Live(ConsoleSession):
     env: Environment
-    project: Project
+    project: CopiedProject
     board: Board
     start: Start
     streams: int = 0

@@ -1,8 +1,9 @@
 """One project as a user may read it: copies that watches keep current, and reads of the rest.
 
-The functions of the commands read through a :class:`PlainReader` that blocks. On the event loop
-nothing may block: what is not copied raises :class:`Unread`, and :meth:`Project.read` reads it and
-calls the function again. That is sound because such functions only read.
+The functions of the commands read through a :class:`~datum_compute.cli.context.PlainReader` that
+blocks. On the event loop nothing may block: what is not copied raises :class:`Unread`, and
+:meth:`CopiedProject.read` reads it and calls the function again. That is sound because such
+functions only read.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from datum_compute.api.meta import Object
 from datum_compute.api.planes import PROJECT, plane_prefix
 from datum_compute.api.scheme import Resource
 from datum_compute.api.selectors import LabelSelector
-from datum_compute.cli.console.sessions import Grant
+from datum_compute.cli.console.sessions import ConsoleGrant
 from datum_compute.cli.context import Context, Destination, Reach, Streams
 from datum_compute.cli.errors import PROGRAM
 from datum_compute.cli.session import to_dict
@@ -190,10 +191,10 @@ class _ReachHere(Reach):
         return self._here
 
 
-class Project:
+class CopiedProject:
     """What one session reads."""
 
-    def __init__(self, env: Environment, handler: Handler, grant: Grant) -> None:
+    def __init__(self, env: Environment, handler: Handler, grant: ConsoleGrant) -> None:
         self._env = env
         self._handler = handler
         self._grant = grant

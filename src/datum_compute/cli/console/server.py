@@ -30,8 +30,8 @@ from datum_compute.apiserver.http.listener import serve_plain
 from datum_compute.cli.console import changes, models
 from datum_compute.cli.console.board import Board
 from datum_compute.cli.console.live import Live
-from datum_compute.cli.console.project import Project
-from datum_compute.cli.console.sessions import LINK_LIFE, Grant, Sessions
+from datum_compute.cli.console.project import CopiedProject
+from datum_compute.cli.console.sessions import LINK_LIFE, ConsoleGrant, Sessions
 from datum_compute.cli.errors import PROGRAM, CommandError
 from datum_compute.cli.explain.suggestions import Command, Invocation
 from datum_compute.cli.names import is_name, is_project
@@ -161,7 +161,7 @@ class Console:
             return tried
         await self._open()
         token, invocation = header.partition(" ")[2].strip(), (wanted.program, tuple(wanted.flags))
-        grant = Grant(token, wanted.project, wanted.allow_writes, Invocation(*invocation))
+        grant = ConsoleGrant(token, wanted.project, wanted.allow_writes, Invocation(*invocation))
         url = f"http://{HOST}:{self._port}{PATH}#{self._sessions.new_link(grant)}"
         return _json(201, {"url": url, "seconds": int(LINK_LIFE.total_seconds())})
 
@@ -234,7 +234,7 @@ class Console:
             why = "this link was used already, or is older than a minute"
             raise Refused(401, why, f"{PROGRAM} console")
         now = self._env.now()
-        project = Project(self._env, self._handler, grant)
+        project = CopiedProject(self._env, self._handler, grant)
         board = Board(self._env.new_token()[:8])
         live = Live(grant, now, self._env, project, board, self._start)
         token, ended = self._sessions.add(live)

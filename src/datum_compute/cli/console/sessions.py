@@ -24,7 +24,7 @@ MAX_SESSIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class ConsoleGrant:
     """Who opened the console, on what, and whether changes are wanted."""
 
     token: str = field(repr=False)
@@ -35,21 +35,21 @@ class Grant:
 
 
 @dataclass
-class Session:
-    grant: Grant
+class ConsoleSession:
+    grant: ConsoleGrant
     last_used: datetime
 
 
-S = TypeVar("S", bound=Session)
+S = TypeVar("S", bound=ConsoleSession)
 
 
 class Sessions(Generic[S]):
     def __init__(self, env: Environment) -> None:
         self._env = env
-        self._links: dict[bytes, tuple[datetime, Grant]] = {}
+        self._links: dict[bytes, tuple[datetime, ConsoleGrant]] = {}
         self._sessions: dict[bytes, S] = {}
 
-    def new_link(self, grant: Grant) -> str:
+    def new_link(self, grant: ConsoleGrant) -> str:
         """The secret of a link, for one use within a minute."""
         code, now = self._env.new_token(), self._env.now()
         self._links = {key: each for key, each in self._links.items() if each[0] > now}
@@ -58,7 +58,7 @@ class Sessions(Generic[S]):
         self._links[token_hash(code)] = now + LINK_LIFE, grant
         return code
 
-    def redeem(self, code: str) -> Grant | None:
+    def redeem(self, code: str) -> ConsoleGrant | None:
         """None for a link that is unknown, used or expired."""
         ends, grant = self._links.pop(token_hash(code), (None, None))
         return grant if ends is not None and self._env.now() < ends else None

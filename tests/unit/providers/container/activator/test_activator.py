@@ -103,7 +103,7 @@ async def test_an_engine_that_comes_back_wakes_it() -> None:
 
 
 @on_both_loops
-async def test_the_provider_is_told_when_the_engine_refuses_to_wake_it() -> None:
+async def test_the_provider_learns_that_the_engine_refuses_to_wake_it() -> None:
     async with activated_instance(rest=Rest.STOPPED) as found:
         found.containers.failure = EngineRefused(404, "no such container")
         found.changes.clear()

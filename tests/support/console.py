@@ -40,7 +40,7 @@ class Message:
 
 
 @dataclass
-class ConsoleDesk:
+class ServedConsole:
     """A platform with a console, and what a page does with it."""
 
     here: CliSession
@@ -96,27 +96,27 @@ class ConsoleDesk:
 
 @dataclass
 class Page:
-    desk: ConsoleDesk
+    served: ServedConsole
     token: str
     session: Json
 
     def call(self, method: str, path: str, body: Any = None, **query: Any) -> Answer:
         header = {"authorization": f"Bearer {self.token}"}
-        return self.desk.call(method, f"/console/{path}", body, query, header)
+        return self.served.call(method, f"/console/{path}", body, query, header)
 
     def stream(self, focus: str = "", last: str = "") -> Stream:
-        request = self.desk._request(
+        request = self.served._request(
             "GET",
             "/console/stream",
             None,
             {"focus": focus},
             {"authorization": f"Bearer {self.token}", "last-event-id": last},
         )
-        assert self.desk.handler is not None
-        response = self.desk.here.act(_sent(self.desk.handler, request))
+        assert self.served.handler is not None
+        response = self.served.here.act(_sent(self.served.handler, request))
         assert response.stream is not None, response.body
-        opened = Stream(self.desk.here, response.stream)
-        self.desk.streams.append(opened)
+        opened = Stream(self.served.here, response.stream)
+        self.served.streams.append(opened)
         return opened
 
     def plan(self, **change: Any) -> Answer:
@@ -183,14 +183,14 @@ def _answer(response: HttpResponse) -> Answer:
 
 
 @contextmanager
-def console_desk(here: CliSession) -> Iterator[ConsoleDesk]:
+def served_console(here: CliSession) -> Iterator[ServedConsole]:
     """Serve the console of a platform while the block runs."""
-    desk = ConsoleDesk(here)
+    served = ServedConsole(here)
     leave = asyncio.Event()
 
     async def serve(ready: asyncio.Future[None]) -> None:
         handler = here.platform.server.handle
-        async with serve_console(here.env, handler, desk.listen) as make_link:
+        async with serve_console(here.env, handler, served.listen) as make_link:
             here.platform.console = make_link
             ready.set_result(None)
             await leave.wait()
@@ -207,8 +207,8 @@ def console_desk(here: CliSession) -> Iterator[ConsoleDesk]:
 
     serving = here.act(begin())
     try:
-        yield desk
+        yield served
     finally:
-        for each in desk.streams:
+        for each in served.streams:
             each.close()
         here.act(end(serving))

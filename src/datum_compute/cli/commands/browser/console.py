@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.commands.browser.display import open_in_browser
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import command
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from datum_compute.client.client import ApiClient
 
 PATH = "/local/v1/console"
-DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-"""One of them is set where a browser can be opened."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -42,11 +41,7 @@ def run(context: Context) -> int:
     rights = "It can change workloads" if context.args.allow_writes else "It is read-only"
     context.show(found["url"])
     context.say(f"The link opens the console of project {project} once, within a minute. {rights}.")
-    has_display = any(context.env.variable(each) for each in DISPLAYS)
-    if not context.args.only_print and context.streams.stdout.isatty() and has_display:
-        import webbrowser
-
-        webbrowser.open(found["url"])
+    open_in_browser(context, found["url"])
     return 0
 
 

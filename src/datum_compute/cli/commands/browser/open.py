@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from datum_compute.api.compute.constants import ANNOTATION_HTTP_PORT
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import set_examples
+from datum_compute.cli.commands.browser.display import open_in_browser
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain import states
@@ -19,14 +19,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "open hello", "open hello --city DFW", "open hello --print")
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     parser.add_argument("--city", help="the URL of this city alone")
-    parser.add_argument("--print", action="store_true", help="print the URL, and open nothing")
+    parser.add_argument(
+        "--print", action="store_true", dest="only_print", help="print the URL, and open nothing"
+    )
 
 
 def run(context: Context) -> int:
     url = _url(context, context.args.name, context.args.city)
     context.show(url)
-    if not context.args.print and _has_browser(context) and not context.reach.open_url(url):
-        context.say("No browser was found; open it by hand.")
+    open_in_browser(context, url)
     return 0
 
 
@@ -58,11 +59,3 @@ def _url(context: Context, name: str, city: str | None) -> str:
             code="NoUrl",
         )
     raise CommandError(f'the platform has given workload "{name}" no URL{where}', code="NoUrl")
-
-
-def _has_browser(context: Context) -> bool:
-    """Whether a person sits before it. Over ssh and in a pipe the URL is all there is."""
-    if not context.streams.stdout.isatty():
-        return False
-    display = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
-    return sys.platform == "darwin" or any(context.env.variable(each) for each in display)

@@ -1,0 +1,1 @@
+"""``open`` and ``console``: what a person looks at in a browser."""

@@ -103,8 +103,6 @@ class Writer:
         if kind.builtin:
             object_meta.drop_nulls(obj)
         errors += builtin_rules.before_write(kind.stored_as, obj)
-        if kind.builtin:
-            builtin_rules.drop_empty(obj)
         if resource.group_resource == builtin_rules.NAMESPACES:
             builtin_rules.new_namespace(obj)
         outcome = kind.schema.process(obj)
@@ -121,6 +119,8 @@ class Writer:
             errors += registry.establish(
                 obj, metadata["creationTimestamp"], self.names_of_others(obj)
             )
+        if kind.builtin and not errors:
+            builtin_rules.drop_empty(obj)
         if managed is None:
             empty = {**empty_object(kind), "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
             managed, faults = self._owned(kind, (), given, manager, empty, obj)
@@ -248,8 +248,6 @@ class Writer:
         if kind.builtin:
             object_meta.drop_nulls(new)
         errors += builtin_rules.before_write(kind.stored_as, new)
-        if kind.builtin:
-            builtin_rules.drop_empty(new)
         outcome = kind.schema.process(new, old if validated else None)
         unknown += outcome.unknown
         if strict and unknown:
@@ -265,6 +263,8 @@ class Writer:
             errors += definitions.validate_change(old, new)
             if not errors:
                 errors += registry.establish(new, self.timestamp(), self.names_of_others(new))
+        if kind.builtin and not errors:
+            builtin_rules.drop_empty(new)
         if managed is None and not errors:
             held = self._plane.content(before)[1]
             through = managed_subresource or subresource

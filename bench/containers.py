@@ -139,7 +139,7 @@ async def _run_engine(env: SystemEnvironment, engine: ContainerEngine, runtime: 
     slots = asyncio.Semaphore(STARTS)
 
     async def one(number: int, network: str) -> None:
-        target = _target(number)
+        target = build_target(number)
         attachment = spec.Attachment(
             network, str(range_[number + 2]), str(IPv4Network("127.100.0.0/24")[number + 1])
         )
@@ -158,7 +158,7 @@ async def _run_engine(env: SystemEnvironment, engine: ContainerEngine, runtime: 
         await host.end_containers(env, runtime, mark, remove=True)
 
 
-def _target(number: int) -> InstanceTarget:
+def build_target(number: int) -> InstanceTarget:
     """As the platform's own Instances are."""
     template = _workload(number)["spec"]["template"]["spec"]
     body = {"metadata": {"name": f"bench-{number}", "uid": str(number)}, "spec": template}

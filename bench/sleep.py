@@ -23,7 +23,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench.containers import _target
+from bench.containers import build_target
 from datum_compute.decisions.sleep import Rest, SleepPolicy
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers.container import host, networks, sockets, spec
@@ -130,7 +130,7 @@ async def measure_waking(env: SystemEnvironment, engine_name: str, rounds: int) 
             limits = sockets.limits_of_this_host(engine_name)
             for number, name in enumerate(names):
                 place = spec.Attachment(network, addresses[number], ADDRESS, activated=True)
-                body = spec.build_body(_target(number), 0, place, limits, labels)
+                body = spec.build_body(build_target(number), 0, place, limits, labels)
                 await engine.start(await engine.create(name, body))
             await asyncio.gather(*map(ask_early, addresses))
             pair = Pair(engine, names, addresses)

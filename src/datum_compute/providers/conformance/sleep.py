@@ -5,6 +5,8 @@ from __future__ import annotations
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.client.remote_command import CommandRequest
+from datum_compute.providers.conformance import commands
 from datum_compute.providers.conformance.harness import (
     Body,
     Capability,
@@ -160,6 +162,22 @@ async def a_connection_wakes_a_sleeping_instance(cell: Harness) -> None:
     after = await cell.running(found.metadata.uid)
     expect([each.id for each in before] == [each.id for each in after], "it was made anew")
     await wait_asleep(cell, "woken-0")
+
+
+@promise(SLEEP, PUBLISHED, Capability.COMMANDS)
+async def a_command_wakes_a_sleeping_instance_and_keeps_it_awake(cell: Harness) -> None:
+    await join(cell)
+    await start_sleeper(cell, "commanded-0")
+    found = await wait_asleep(cell, "commanded-0")
+    uid = found.metadata.uid
+    session = await cell.commands().exec(uid, CommandRequest(("/bin/cat",), "app", stdin=True))
+    await settle(cell)
+    expect(len(await ids(cell, uid)) == 1, "it sleeps while a command runs")
+    await session.end_input()
+    await commands.read(cell, session)
+    await session.aclose()
+
+    await wait_asleep(cell, "commanded-0")
 
 
 @promise(SLEEP, PUBLISHED)

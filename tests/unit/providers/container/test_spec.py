@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -43,6 +44,18 @@ def target(*containers: dict[str, Any], **fields: Any) -> InstanceTarget:
 def body(found: InstanceTarget, index: int = 0, limits: HostLimits | None = None) -> dict[str, Any]:
     labels = spec.instance_labels("platform", "dfw", found.instance)
     return spec.build_body(found, index, ATTACHMENT, limits or HostLimits(), labels)
+
+
+def test_the_engine_publishes_no_port_of_an_instance_that_sleeps() -> None:
+    found = target({"name": "app", "image": "a:1", "ports": [{"name": "http", "port": 80}]})
+    published = spec.build_body(found, 0, ATTACHMENT, HostLimits(), {})
+    asleep = spec.build_body(found, 0, replace(ATTACHMENT, activated=True), HostLimits(), {})
+
+    assert published["HostConfig"]["PortBindings"]["80/tcp"][0]["HostIp"] == "127.64.0.2"
+    assert "PortBindings" not in asleep["HostConfig"]
+    assert asleep["Labels"][spec.LABEL_EXTERNAL_IP] == "127.64.0.2"
+    assert asleep["Labels"][spec.LABEL_ACTIVATED] == "true"
+    assert spec.LABEL_ACTIVATED not in published["Labels"]
 
 
 def test_a_container_has_the_size_of_the_instance_type_and_no_privileges() -> None:

@@ -41,6 +41,8 @@ class ApiError(Exception):
             "reason": self.reason,
             "code": self.code,
         }
+        if not self.reason:  # a webhook may give none
+            del status["reason"]
         if self.details:
             status["details"] = self.details
         return status

@@ -18,18 +18,23 @@ from datum_compute.api import planes
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.builtin import endpoints, reviews
 from datum_compute.apiserver.cel import OverBudget
-from datum_compute.apiserver.kinds import builtin_rules
+from datum_compute.apiserver.kinds import builtin_rules, webhook_configurations
 from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
 from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.printing.renderer import Renderer
 from datum_compute.apiserver.request import accept, access, impersonation, routes
 from datum_compute.apiserver.request.access import Attributes, Authorizer, RequestUser
-from datum_compute.apiserver.request.admission import Admission
+from datum_compute.apiserver.request.admission import (
+    Admission,
+    AdmissionRefused,
+    AdmissionReviews,
+)
 from datum_compute.apiserver.request.context import RequestContext, is_true
 from datum_compute.apiserver.request.flow_control import SLICE_BYTES, FlowControl, Usage
 from datum_compute.apiserver.request.rbac import Rights
 from datum_compute.apiserver.request.routes import ResourcePath
 from datum_compute.apiserver.request.tokens import AUDIENCE, ServiceAccountTokens
+from datum_compute.apiserver.request.webhooks import WebhookReviews
 from datum_compute.apiserver.storage.protocol import (
     HistoryDamaged,
     ObjectDamaged,
@@ -268,7 +273,17 @@ class RequestHandler:
         is_heavy = self._offload is not None and cost.is_heavy(verb, call)
         for admission in self._admissions:
             if admission.matches(verb, call):  # a kind has one at most
-                return self._admit(admission, verb, call, renderer, is_heavy=is_heavy)
+                reviews = AdmissionReviews(admission, call, self._env)
+                return self._admit(reviews, verb, call, renderer, is_heavy=is_heavy)
+        if hooks := WebhookReviews(verb, call, self._env):
+            if verb in ("delete", "deletecollection"):
+                return self._admit_delete(hooks, verb, call, renderer)
+            return self._admit(hooks, verb, call, renderer, is_heavy=is_heavy)
+        return self._run_admitted(verb, call, renderer, is_heavy=is_heavy)
+
+    def _run_admitted(
+        self, verb: str, call: RequestContext, renderer: Renderer, *, is_heavy: bool
+    ) -> HttpResponse | Awaitable[HttpResponse]:
         if is_heavy and self._offload is not None:
             return self._offload.run(verb, call)
         match verb:
@@ -294,23 +309,39 @@ class RequestHandler:
 
     async def _admit(
         self,
-        admission: Admission,
+        reviews: admitted_writes.Reviews,
         verb: str,
         call: RequestContext,
         renderer: Renderer,
         *,
         is_heavy: bool,
     ) -> HttpResponse:
-        try_write = self._offload.try_write if is_heavy and self._offload is not None else None
         return await admitted_writes.write(
-            admission,
+            reviews,
             verb,
             call,
             renderer,
-            self._env,
             lambda: self._plane(call.plane.name),
-            try_write,
+            self._offload.try_write if self._offload is not None else None,
+            is_heavy=is_heavy,
         )
+
+    async def _admit_delete(
+        self, hooks: WebhookReviews, verb: str, call: RequestContext, renderer: Renderer
+    ) -> HttpResponse:
+        """One refusal refuses the whole request: nothing is deleted before all are reviewed."""
+        rows = [call.existing()] if verb == "delete" else list(call.table.in_order(call.namespace))
+        dry_run = call.dry_run("DeleteOptions")
+        try:
+            for row in rows:
+                await hooks.admit_delete(row, dry_run=dry_run)
+        except AdmissionRefused as refused:
+            return writes.with_warnings(refused.error.response(), hooks.warnings)
+        if self._plane(call.plane.name) is not call.plane:
+            raise errors.PathNotFound
+        found = self._run_admitted(verb, call, renderer, is_heavy=False)
+        response = found if isinstance(found, HttpResponse) else await found
+        return writes.with_warnings(response, hooks.warnings)
 
 
 async def _deprecated(found: HttpResponse | Awaitable[HttpResponse], warning: str) -> HttpResponse:
@@ -344,7 +375,14 @@ def _verb(request: HttpRequest, target: ResourcePath, query: dict[str, str]) -> 
 
 
 def _check_protected(user: RequestUser, verb: str, plane: Plane, target: ResourcePath) -> None:
-    """Raises 403 for a user who would change what the platform itself depends on."""
+    """Raises 403 for a user who would change what the platform itself depends on, or make the
+    server call an address of their choice."""
+    if target.group == webhook_configurations.GROUP and verb in ("create", *_CHANGES):
+        if access.MASTERS not in user.groups:
+            kind = _served(plane, target, "get")
+            why = f"only members of {access.MASTERS} may configure webhooks: the server calls them"
+            raise errors.forbidden(kind.resource, target.name, why)
+        return
     if (
         (target.group, target.plural) != _DEFINITIONS
         or verb not in _CHANGES

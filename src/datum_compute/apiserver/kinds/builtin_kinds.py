@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from datum_compute.api.scheme import Resource
-from datum_compute.apiserver.kinds import columns
+from datum_compute.apiserver.kinds import columns, webhook_configurations
 from datum_compute.apiserver.kinds.access_kinds import access_kinds
 from datum_compute.apiserver.kinds.columns import BUILTIN_AGE, NAME, TableColumn
 from datum_compute.apiserver.kinds.served_kind import VERBS, ServedKind, StoredForm
@@ -26,6 +26,8 @@ def builtin_kinds() -> list[ServedKind]:
         _leases(),
         _definitions(),
         *access_kinds(),
+        _webhooks("ValidatingWebhookConfiguration", "Allows or refuses writes by webhooks."),
+        _webhooks("MutatingWebhookConfiguration", "Changes or refuses writes by webhooks."),
     ]
 
 
@@ -300,6 +302,18 @@ def _version() -> dict[str, Any]:
             "Fields that selectors may name.",
             _object("A field.", jsonPath=_text("Where the value is.")),
         ),
+    )
+
+
+def _webhooks(name: str, description: str) -> ServedKind:
+    hooks = _list("The webhooks.", _loose("One webhook."))
+    return _builtin(
+        Resource(webhook_configurations.GROUP, "v1", f"{name.lower()}s", name, namespaced=False),
+        (),
+        TableColumn("Webhooks", "integer", "", computed=columns.count("webhooks")),
+        BUILTIN_AGE,
+        schema=_object(description, webhooks=hooks),
+        categories=("api-extensions",),
     )
 
 

@@ -12,7 +12,12 @@ from typing import Any
 
 from datum_compute.api import fields
 from datum_compute.api.fields import FieldError
-from datum_compute.apiserver.kinds import access_kinds, data_rules, definitions
+from datum_compute.apiserver.kinds import (
+    access_kinds,
+    data_rules,
+    definitions,
+    webhook_configurations,
+)
 
 NAMESPACES = "namespaces"
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
@@ -127,6 +132,8 @@ _BEFORE_WRITE: dict[str, BuiltinRule] = {
     SECRETS: _secret,
     EVENTS: _event,
     **dict.fromkeys(_BINDINGS, _default_binding),
+    webhook_configurations.MUTATING: webhook_configurations.set_defaults,
+    webhook_configurations.VALIDATING: webhook_configurations.set_defaults,
 }
 _AFTER_SCHEMA: dict[str, ChangeRule] = {
     CONFIG_MAPS: data_rules.validate_config_map,

@@ -29,6 +29,12 @@ BUILTIN_NAMES: Final = {
     "coordination.k8s.io": ("leases", "Lease"),
     "events.k8s.io": ("events", "Event"),
     **NAMES,
+    "admissionregistration.k8s.io": (
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+    ),
 }
 """Plurals and kinds by group that every plane serves without a definition. The core group has no
 dot, so that no definition can be in it."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from datum_compute.api import planes
+from datum_compute.api.scheme import Resource
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.objects import patches
 from datum_compute.apiserver.request.access import RequestUser
@@ -69,15 +70,21 @@ class AdmissionReviews:
         self.warnings: list[str] = []
 
     async def admit(
-        self, obj: dict[str, Any], before: StoredObject | None, *, dry_run: bool
+        self,
+        obj: dict[str, Any],
+        before: StoredObject | None,
+        *,
+        dry_run: bool,
+        complete: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """The object as it may be stored instead of ``before``. Raises AdmissionRefused."""
+        """The object as it may be stored instead of ``before``. Raises AdmissionRefused. Ours are
+        content with an object that is not completed between the two reviews."""
         self.warnings = []
         old = None
         if before is not None:
             old = self._call.plane.writer.read(self._call.kind, before)
         response = await self._send(self._admission.mutate, self._review(obj, old, dry_run))
-        obj = _patched(obj, response, self._admission.name)
+        obj = patched(obj, response, self._admission.name)
         await self._send(self._admission.validate, self._review(obj, old, dry_run))
         return obj
 
@@ -91,27 +98,23 @@ class AdmissionReviews:
             raise AdmissionRefused(_failed(name, str(error))) from error
         self.warnings += [str(text) for text in warnings]
         if allowed is not True:
-            raise AdmissionRefused(_denied(name, response.get("status") or {}))
+            raise AdmissionRefused(denied(name, response.get("status") or {}))
         return dict(response)
 
     def _review(self, obj: dict[str, Any], old: dict[str, Any] | None, dry_run: bool) -> Review:
         call = self._call
         resource = call.kind.resource
-        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        what = {"group": resource.group, "version": resource.version, "resource": resource.plural}
         return {
             "apiVersion": "admission.k8s.io/v1",
             "kind": "AdmissionReview",
             "request": {
                 "uid": self._env.new_uid(),
-                "kind": kind,
-                "resource": what,
-                "requestKind": kind,
-                "requestResource": what,
+                **kind_of(resource, ""),
+                **kind_of(resource, "request"),
                 "name": obj["metadata"].get("name", ""),
                 "namespace": call.target.namespace,
                 "operation": "CREATE" if old is None else "UPDATE",
-                "userInfo": _user_info(call.user, call.plane.name),
+                "userInfo": user_info(call.user, call.plane.name),
                 "object": obj,
                 "oldObject": old,
                 "dryRun": dry_run,
@@ -119,7 +122,16 @@ class AdmissionReviews:
         }
 
 
-def _user_info(user: RequestUser, plane: str) -> dict[str, Any]:
+def kind_of(resource: Resource, prefix: str) -> dict[str, Any]:
+    """``kind`` and ``resource`` of a request, or with a prefix ``requestKind`` and so on."""
+    where = {"group": resource.group, "version": resource.version}
+    kind, what = {**where, "kind": resource.kind}, {**where, "resource": resource.plural}
+    if prefix:
+        return {f"{prefix}Kind": kind, f"{prefix}Resource": what}
+    return {"kind": kind, "resource": what}
+
+
+def user_info(user: RequestUser, plane: str) -> dict[str, Any]:
     """The user, with the project of the request, as Milo's control plane adds it."""
     return {
         **user.to_wire(),
@@ -132,18 +144,18 @@ def _user_info(user: RequestUser, plane: str) -> dict[str, Any]:
     }
 
 
-def _patched(obj: dict[str, Any], response: dict[str, Any], name: str) -> dict[str, Any]:
+def patched(obj: dict[str, Any], response: dict[str, Any], name: str) -> dict[str, Any]:
     encoded = response.get("patch")
     if not encoded:
         return obj
     try:
         operations = json.loads(base64.b64decode(encoded, validate=True))
-        patched = patches.json_patch(obj, operations)
+        result = patches.json_patch(obj, operations)
     except (binascii.Error, ValueError, errors.ApiError) as error:
         raise AdmissionRefused(_failed(name, f"its patch does not apply: {error}")) from error
-    if not isinstance(patched, dict):
+    if not isinstance(result, dict):
         raise AdmissionRefused(_failed(name, "its patch does not result in an object"))
-    return patched
+    return result
 
 
 def _failed(name: str, why: str) -> errors.ApiError:
@@ -151,12 +163,13 @@ def _failed(name: str, why: str) -> errors.ApiError:
     return errors.ApiError(500, "InternalError", message)
 
 
-def _denied(name: str, status: dict[str, Any]) -> errors.ApiError:
+def denied(name: str, status: dict[str, Any]) -> errors.ApiError:
     code = status.get("code")
-    message = status.get("message") or "without explanation"
+    why = status.get("message") or status.get("reason")
+    told = f": {why}" if why else " without explanation"
     return errors.ApiError(
-        code if isinstance(code, int) and 400 <= code < 600 else 403,
-        status.get("reason") or "Forbidden",
-        f'admission webhook "{name}" denied the request: {message}',
+        code if isinstance(code, int) and 400 <= code < 600 else 400,
+        status.get("reason") or "",
+        f'admission webhook "{name}" denied the request{told}',
         status.get("details"),
     )

@@ -41,6 +41,7 @@ def test_groups_are_listed_built_in_ones_first() -> None:
 
     assert document["kind"] == "APIGroupList"
     assert [group["name"] for group in document["groups"]] == [
+        "admissionregistration.k8s.io",
         "apiextensions.k8s.io",
         "authentication.k8s.io",
         "authorization.k8s.io",

@@ -58,6 +58,7 @@ def test_the_index_links_every_group_version_below_the_plane() -> None:
 
     assert sorted(paths) == [
         "api/v1",
+        "apis/admissionregistration.k8s.io/v1",
         "apis/apiextensions.k8s.io/v1",
         "apis/authentication.k8s.io/v1",
         "apis/authorization.k8s.io/v1",

@@ -290,6 +290,8 @@ def test_every_built_in_kind_has_columns_and_validation() -> None:
         "ClusterRole",
         "RoleBinding",
         "ClusterRoleBinding",
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
     }
     for kind in served:
         assert kind.builtin

@@ -123,7 +123,7 @@ class Writer:
         errors += self._broken_rules(kind, outcome.errors, obj)
         if kind.builtin and not errors:
             errors += builtin_rules.after_schema(kind.stored_as, obj)
-        if resource.group_resource == builtin_rules.CRDS and not errors:
+        if resource.group_resource == builtin_rules.CRDS and not outcome.errors:
             errors += definitions.validate_group(obj)
             errors += registry.establish(
                 obj, metadata["creationTimestamp"], self.names_of_others(obj)

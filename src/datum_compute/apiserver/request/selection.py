@@ -131,6 +131,13 @@ def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
     return selector
 
 
+def _unknown_field(call: RequestContext, path: str) -> str:
+    if call.kind.builtin and not call.kind.selectable_fields:
+        known = ", ".join(f'"{each}"' for each in _METADATA)
+        return f'"{path}" is not a known field selector: only {known}'
+    return f"field label not supported: {path}"
+
+
 def _fields(call: RequestContext) -> FieldSelector | None:
     text = call.query.get("fieldSelector", "")
     if not text.strip():
@@ -138,5 +145,5 @@ def _fields(call: RequestContext) -> FieldSelector | None:
     selector = _parsed(FieldSelector.parse, text)
     for path, _, _ in selector.requirements:
         if path not in _METADATA and path not in call.kind.selectable_fields:
-            raise errors.bad_request(f"field label not supported: {path}")
+            raise errors.bad_request(_unknown_field(call, path))
     return selector

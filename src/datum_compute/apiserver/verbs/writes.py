@@ -107,7 +107,7 @@ def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> Write
             managed=draft.managed,
         )
     except UnknownFieldsError as fault:
-        raise _strict(fault, is_patch=call.request.method == "PATCH") from fault
+        raise _strict(call, fault) from fault
 
 
 def draft_create(call: RequestContext) -> Draft:
@@ -132,7 +132,7 @@ def find_duplicates(call: RequestContext, validation: str, body: Any) -> tuple[s
     found = duplicate_fields(call.request.headers, call.request.body, body)
     if found and validation == "Strict":
         listed = ", ".join(f'duplicate field "{path}"' for path in found)
-        raise errors.bad_request(f"strict decoding error: {listed}")
+        raise _not_decoded(call, f"strict decoding error: {listed}")
     return found
 
 
@@ -269,10 +269,16 @@ def _metadata_of(obj: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-def _strict(fault: UnknownFieldsError, *, is_patch: bool) -> errors.ApiError:
+def _strict(call: RequestContext, fault: UnknownFieldsError) -> errors.ApiError:
     listed = ", ".join(f'unknown field "{path}"' for path in fault.unknown)
-    message = f"strict decoding error: {listed}"
-    return _faulty_patch(message) if is_patch else errors.bad_request(message)
+    return _not_decoded(call, f"strict decoding error: {listed}")
+
+
+def _not_decoded(call: RequestContext, why: str) -> errors.ApiError:
+    if call.request.method == "PATCH":
+        return _faulty_patch(why)
+    kind, version = call.kind.resource.kind, call.kind.resource.version
+    return errors.bad_request(f'{kind} in version "{version}" cannot be handled as a {kind}: {why}')
 
 
 def _faulty_patch(why: str) -> errors.ApiError:

@@ -109,7 +109,10 @@ async def test_unknown_fields_are_dropped_with_a_warning_or_refused_when_strict(
         )
 
         assert strict[0] == 400
-        assert strict[1]["message"] == 'strict decoding error: unknown field "spec.shape"'
+        assert strict[1]["message"] == (
+            'Widget in version "v1" cannot be handled as a Widget: strict decoding error:'
+            ' unknown field "spec.shape"'
+        )
         assert warned.headers["warning"] == '299 - "unknown field \\"spec.shape\\""'
         assert msgspec.json.decode(warned.body)["spec"] == {"size": 1}
         assert "warning" not in ignored.headers

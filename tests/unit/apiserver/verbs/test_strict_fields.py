@@ -40,7 +40,7 @@ async def test_unknown_fields_of_built_in_kinds_are_dropped_and_named(
         )
 
         assert strict[0] == 400
-        assert strict[1]["message"] == f'strict decoding error: unknown field "{path}"'
+        assert strict[1]["message"].endswith(f': strict decoding error: unknown field "{path}"')
         assert (warned.status, warned.headers["warning"]) == (
             201,
             f'299 - "unknown field \\"{path}\\""',
@@ -58,7 +58,8 @@ async def test_a_field_that_is_given_twice_is_named() -> None:
 
         assert strict[0] == 400
         assert strict[1]["message"] == (
-            'strict decoding error: duplicate field "data.a", duplicate field "data"'
+            'ConfigMap in version "v1" cannot be handled as a ConfigMap: strict decoding error:'
+            ' duplicate field "data.a", duplicate field "data"'
         )
         assert warned.status == 201
         assert 'duplicate field \\"data.a\\"' in warned.headers["warning"]
@@ -78,7 +79,7 @@ async def test_a_custom_object_with_a_field_twice_is_named_too() -> None:
         )
 
         assert code == 400
-        assert refused["message"] == 'strict decoding error: duplicate field "spec.size"'
+        assert refused["message"].endswith('strict decoding error: duplicate field "spec.size"')
 
 
 @pytest.mark.parametrize(

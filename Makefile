@@ -68,11 +68,12 @@ test-clients: $(VENV)/.development ## Run controllers in Go on the embedded serv
 test-browser: $(VENV)/.development ## Run the console in Chromium; screenshots go to build/screenshots
 	$(PYTEST) -m "browser and not campaign" --timeout=600 tests/browser $(ARGS)
 
-test-campaign: $(VENV)/.development ## Run all tests with containers on podman, then on docker, with kills; half an hour each
+test-campaign: $(VENV)/.development ## Run what takes hours: containers on podman and docker with kills, faults and scale on real Karmada
 	for engine in podman docker; do \
 	  $(PYTEST) -m containers --timeout=600 -n 3 tests/containers --ignore=tests/containers/test_kills.py --engine=$$engine $(ARGS) && \
 	  $(PYTEST) -m containers --timeout=3600 -s tests/containers/test_kills.py --engine=$$engine $(ARGS) || exit 1; \
 	done
+	$(PYTEST) -m "cluster and campaign" --timeout=3600 tests/cluster $(ARGS)
 
 check: $(VENV)/.development ## Lint, format, types, layers, generated files
 	$(BIN)/ruff check .

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
@@ -21,7 +20,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         return None
     names = pyfuncitem._fixtureinfo.argnames
     others = {name: pyfuncitem.funcargs[name] for name in names if name != "on"}
-    shared.run(partial(pyfuncitem.obj, **others))
+    shared.run(lambda stage: pyfuncitem.obj(on=stage, **others))
     return True
 
 

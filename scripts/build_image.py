@@ -89,6 +89,20 @@ def install_app(folder: Path, wheels: Path) -> None:
     shutil.rmtree(folder / "bin")  # started by our own entry
 
 
+def compile_bytecode(system: Path, app: Path) -> None:
+    """Compile every module, so that no start has to: Debian does it in scripts that do not run
+    here. All times in the image are 0, so the bytecode is not compared with them. The interpreter
+    of the image does it, whatever runs this script."""
+    python = system / f"usr/bin/python{PYTHON}"
+    library = system / f"usr/lib/python{PYTHON}"
+    for folder, prefix, shown in ((library, system, "/"), (app, app, "/app")):
+        run(
+            *("env", f"PYTHONHOME={system / 'usr'}", python, "-S", "-m", "compileall"),
+            *("-q", "-f", "--invalidation-mode=unchecked-hash"),
+            *("-s", prefix, "-p", shown, folder),
+        )
+
+
 def build(output: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="image-") as name:
         work = Path(name)
@@ -97,6 +111,7 @@ def build(output: Path) -> None:
         (context / "app").mkdir()
         build_system(context / "system", work / "debs")
         install_app(context / "app", work / "wheels")
+        compile_bytecode(context / "system", context / "app")
         run(
             *("buildah", "bud", "--isolation=chroot", "--quiet", "--timestamp=0"),
             *(f"--tag={IMAGE}", f"--file={ROOT / 'Containerfile'}", context),

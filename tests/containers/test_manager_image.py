@@ -31,6 +31,17 @@ print(json.dumps({"programs": sorted(programs), "user": os.getuid(), "trusted": 
 """
 
 
+BYTECODE = """
+import importlib.util, json, sys
+import datum_compute.assembly.manager.main
+compiled = [getattr(module, "__cached__", None) for module in list(sys.modules.values())]
+heads = {path: open(path, "rb").read(8) for path in compiled if path}
+unchecked = importlib.util.MAGIC_NUMBER + bytes([1, 0, 0, 0])
+print(json.dumps([len(heads), [path for path, head in heads.items() if head != unchecked]]))
+"""
+"""The modules of a manager, and those whose bytecode Python would not take as it is."""
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     output = tmp_path_factory.mktemp("dist")
@@ -78,6 +89,17 @@ def test_the_image_starts_the_manager(built: Path, tmp_path: Path) -> None:
     assert helped.stdout.startswith("usage: compute-manager")
     assert outside.returncode == 1
     assert outside.stderr.startswith("Error: not in a cluster")
+
+
+@pytest.mark.timeout(BUILD_SECONDS)
+def test_a_start_compiles_no_module(built: Path, tmp_path: Path) -> None:
+    python = f"/usr/bin/python{build_image.PYTHON}"
+    looked = podman(tmp_path, f"--entrypoint={python}", build_image.IMAGE, "-c", BYTECODE)
+
+    assert looked.returncode == 0, looked.stderr
+    count, stale = json.loads(looked.stdout)
+    assert count > 200
+    assert stale == []
 
 
 @pytest.mark.timeout(BUILD_SECONDS)

@@ -439,9 +439,12 @@ async def undo_a_failed_wave(on: Stage) -> None:
 
 
 async def soaking(on: Stage) -> None:
-    """The first wave soaks for longer than the scenario takes."""
-    await waved(on, soak="24h")
+    """The first wave soaks for longer than any scenario is watched."""
+    await waved(on)
     await settled(on)
+    policy = {"waves": "each", "soak": "100h"}
+    body = merge({"metadata": {"annotations": {compute.ANNOTATION_ROLLOUT: json.dumps(policy)}}})
+    await on.project.patch(compute.WORKLOADS, "web", body, NAMESPACE)
     await roll(on, "acme/web:2")
 
 

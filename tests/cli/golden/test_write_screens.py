@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tests.support.cli.gitops_tools import disagreement
 from tests.support.cli.write_screens import FILES, SCENES
 
 
 @pytest.mark.parametrize("name", sorted(SCENES))
 def test_write_screens_match_the_golden_files(name: str) -> None:
+    """And GitOps tools agree with what is said of the Workloads in them."""
     agreed = (FILES / f"{name}.txt").read_text(encoding="utf-8")
+    seen: list[dict[str, Any]] = []
 
-    assert SCENES[name].transcript() == agreed, (
+    assert SCENES[name].transcript(seen) == agreed, (
         "if it is meant: python -m tests.support.cli.write_screens"
     )
+    assert [text for each in seen if (text := disagreement(each))] == []
 
 
 def test_every_golden_file_of_a_write_belongs_to_a_scene() -> None:

@@ -43,8 +43,10 @@ class ReadScene:
     def session(self) -> AbstractContextManager[CliSession]:
         return cli_session(*self.cities, grant=dict(self.grant))
 
-    def transcript(self) -> str:
+    def transcript(self, seen: list[dict[str, Any]] | None = None) -> str:
+        """``seen`` takes the Workloads as they are after each command."""
         with self.session() as here:
+            here.seen = seen
             return "\n".join(self.play(here))
 
 

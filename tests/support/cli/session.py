@@ -24,6 +24,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import yaml
 
 from datum_compute.api import planes
+from datum_compute.api.compute import v1alpha as compute
 from datum_compute.assembly.local.platform import ADMIN, LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.cli.context import Destination, Reach, Runner, Streams
@@ -248,6 +249,9 @@ class CliSession:
     tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     """Called while a command runs."""
 
+    seen: list[dict[str, Any]] | None = None
+    """Takes the Workloads of the project as they are after each command."""
+
     broken_after: int | None = None
     """After this many plain reads the platform does not respond to them any more."""
 
@@ -265,7 +269,15 @@ class CliSession:
         streams = Streams(io.StringIO(stdin), out, err)
         code = main(argv, self.env, streams, reach=reach or SessionReach(self))
         shown = _transcript(line, written, code)
+        if self.seen is not None:
+            self.seen += self._workloads()
         return CommandResult(code, out.getvalue(), err.getvalue(), shown)
+
+    def _workloads(self) -> list[dict[str, Any]]:
+        """From the store, so that no controller gets time to go on."""
+        store = self.platform.store
+        table = store.planes["project/demo"].table(compute.WORKLOADS.group_resource)
+        return [json.loads(store.value(each)) for each in table.in_order(None)]
 
     def client(self, plane: str = "project/demo") -> Client:
         return self.platform.client(plane, ADMIN)

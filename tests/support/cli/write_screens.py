@@ -34,10 +34,12 @@ class WriteScene:
     settings: tuple[tuple[str, Any], ...] = ()
     grant: tuple[tuple[str, int], ...] = ()
 
-    def transcript(self) -> str:
+    def transcript(self, seen: list[dict[str, Any]] | None = None) -> str:
+        """``seen`` takes the Workloads as they are after each command."""
         with cli_session(
             "DFW", "LHR", grant=dict(self.grant) or None, **dict(self.settings)
         ) as here:
+            here.seen = seen
             return "\n".join(self.play(here))
 
 

@@ -9,20 +9,22 @@ const LAND = landPath();
 const GOLDEN = Math.PI * (3 - Math.sqrt(5));
 const PHASES = ["Failed", "Undone", "Blocked", "Updating", "Creating", "Stopping", "Pending", "Soaking", "Waiting", "Skipped", "Stopped", "Done"];
 
-const SPACING = 9.5;
+const SPACING = 9.5; // between two points, where there is room
+const LEAST_SPACING = 1.6;
+const CROWDED = 30; // the radius that the points of the largest city may take
 const NARROW = 720; // pixels, as in the style sheet
 const LEAST_WIDTH = 560; // of what a narrow map shows
 
 // Points in a spiral: the first in the centre, each next one further out.
-function place(index) {
-  const distance = SPACING * Math.sqrt(index);
+function place(index, spacing) {
+  const distance = spacing * Math.sqrt(index);
   return [distance * Math.cos(index * GOLDEN), distance * Math.sin(index * GOLDEN)];
 }
 
-function points(instances) {
+function points(instances, spacing) {
   const paths = {};
   instances.forEach((each, index) => {
-    const [x, y] = place(index);
+    const [x, y] = place(index, spacing);
     const key = toneOfInstance(each);
     paths[key] = `${paths[key] || ""}M${x.toFixed(1)} ${y.toFixed(1)}h0`;
   });
@@ -97,13 +99,17 @@ export function WorldMap({ cities, instances, rows, now, selected, onSelect }) {
     instances: of(instances, each.city),
     ring: ringOf(of(rows, each.city)),
   }));
-  const radius = (each) => Math.max(11, SPACING * Math.sqrt(each.instances.length) + 5);
+  const most = Math.max(1, ...shown.map((each) => each.instances.length));
+  const spacing = Math.max(LEAST_SPACING, Math.min(SPACING, CROWDED / Math.sqrt(most)));
+  const radius = (each) => Math.max(11, spacing * Math.sqrt(each.instances.length) + 5);
   // Text keeps its size on the screen, however much the map is scaled.
   const share = innerWidth > NARROW ? 0.58 : 1;
   const textSize = (width) => (15 * width) / Math.max(300, share * Math.min(innerWidth, 1400) - 44);
-  const [known, unknown] = spread(shown, radius, textSize(innerWidth > NARROW ? WIDTH : LEAST_WIDTH));
+  // How much is shown depends on where the cities are, and that on the size of their labels.
+  const first = textSize(innerWidth > NARROW ? WIDTH : LEAST_WIDTH);
+  const size = textSize(frame(spread(shown, radius, first)[0])[2]);
+  const [known, unknown] = spread(shown, radius, size);
   const view = frame(known);
-  const size = textSize(view[2]);
   return html`<figure class="map">
     <svg viewBox=${view.join(" ")} font-size=${size.toFixed(1)} role="group" aria-label="Cities on a map of the world">
       <path class="land" d=${LAND} />
@@ -112,7 +118,7 @@ export function WorldMap({ cities, instances, rows, now, selected, onSelect }) {
         return html`<line key=${`line-${each.city}`} class="leader" x1=${origin[0]} y1=${origin[1]} x2=${each.at[0]} y2=${each.at[1]} />`;
       })}
       ${known.map((each) => {
-        const paths = points(each.instances);
+        const paths = points(each.instances, spacing);
         const r = radius(each);
         const away = each.status !== "Available";
         return html`<g
@@ -131,7 +137,7 @@ export function WorldMap({ cities, instances, rows, now, selected, onSelect }) {
           <title>${describeCity(each, each.instances, each.ring, now)}</title>
           <circle class="base" r=${r} />
           ${each.ring && html`<circle class="ring ${tone(each.ring.phase)} phase-${each.ring.phase}" r=${r + 4} />`}
-          ${Object.keys(TONES).map((key) => paths[key] && html`<path key=${key} class="points ${key}" d=${paths[key]} />`)}
+          ${Object.keys(TONES).map((key) => paths[key] && html`<path key=${key} class="points ${key}" d=${paths[key]} stroke-width=${spacing * 0.92} />`)}
           <text y=${r + 5 + size}>${each.city}</text>
           ${each.ring?.wave && html`<text class="wave" y=${r + 5 + 2.1 * size}>wave ${each.ring.wave}</text>`}
           ${each.unreachableSince && html`<text class="late" y=${r + 5 + (each.ring?.wave ? 3.2 : 2.1) * size}>no answer ${lasting((now - Date.parse(each.unreachableSince)) / 1000)}</text>`}

@@ -77,6 +77,7 @@ async def test_damage_to_them_is_noticed_and_repaired(tmp_path: Path) -> None:
     with closing(apsw.Connection(str(path))) as db:
         last = "(SELECT max(seq) FROM log WHERE name = 'one')"
         ((value,),) = db.execute(f"SELECT value FROM log WHERE seq = {last}").fetchall()
+        assert isinstance(value, bytes)
         damaged = value[:-1] + bytes([value[-1] ^ 1])
         db.execute(f"UPDATE log SET value = ? WHERE seq = {last}", (damaged,))
 

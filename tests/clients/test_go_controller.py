@@ -31,6 +31,7 @@ STEPS = (
     "typed",
     "deletes",
     "reviews",
+    "apply",
 )
 GADGETS: dict[str, Any] = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -85,7 +86,6 @@ def run_scenario(binary: Path, kubeconfig: Path) -> list[str]:
         "PATH": os.defpath,
         "HOME": str(kubeconfig.parent),
         "KUBECONFIG": str(kubeconfig),
-        "WITH_APPLY": "no",
     }
     done = subprocess.run(
         [binary],

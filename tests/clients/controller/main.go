@@ -94,7 +94,7 @@ func run() error {
 	var outcome error
 	scenario := manager.RunnableFunc(func(ctx context.Context) error {
 		defer stop()
-		outcome = runScenario(ctx, mgr, os.Getenv("WITH_APPLY") == "yes")
+		outcome = runScenario(ctx, mgr)
 		return nil
 	})
 	if err := mgr.Add(scenario); err != nil {

@@ -29,7 +29,7 @@ type scenario struct {
 	typed  kubernetes.Interface
 }
 
-func runScenario(ctx context.Context, mgr manager.Manager, withApply bool) error {
+func runScenario(ctx context.Context, mgr manager.Manager) error {
 	typed, err := kubernetes.NewForConfig(mgr.GetConfig())
 	if err != nil {
 		return err
@@ -47,12 +47,7 @@ func runScenario(ctx context.Context, mgr manager.Manager, withApply bool) error
 		{"typed", s.writesTypedObjects},
 		{"deletes", s.deletesByPrecondition},
 		{"reviews", s.asksForRights},
-	}
-	if withApply {
-		steps = append(steps, struct {
-			name string
-			run  func(context.Context) error
-		}{"apply", s.appliesFields})
+		{"apply", s.appliesFields},
 	}
 	for _, step := range steps {
 		if err := step.run(ctx); err != nil {

@@ -177,7 +177,8 @@ async def test_the_overlay_of_a_single_cluster_serves_from_the_image(
         seconds = await serves(cluster, place)
         checked = await asyncio.to_thread(run_kubectl_on, cluster, SYSTEM, *check())
         assert "Nothing is missing." in checked, checked
-        wrong: dict[str, Any] = {"spec": {"placements": [{"name": "x", "cityCodes": ["XYZ"]}]}}
+        placement = {"name": "x", "cityCodes": ["XYZ"], "scaleSettings": {"minReplicas": 1}}
+        wrong: dict[str, Any] = {"spec": {"placements": [placement]}}
         refused = cluster.request(
             "PATCH",
             f"/apis/compute.datumapis.com/v1alpha/namespaces/{place.namespace}/workloads/web",

@@ -168,8 +168,8 @@ def test_the_same_configurations_are_refused_at_the_same_fields(
     with both_sides(control_plane) as sides:
         for side in sides:
             path = f"{GROUP}/validatingwebhookconfigurations"
-            code, told = side.send(DifferentialRequest("POST", path, body))
-            causes = told["details"]["causes"]
+            code, reported = side.send(DifferentialRequest("POST", path, body))
+            causes = reported["details"]["causes"]
             found.append((code, sorted((one["field"], one["reason"]) for one in causes)))
     ours, real = found
     assert ours == real

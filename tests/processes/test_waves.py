@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.long, pytest.mark.realtime, pytest.mark.timeout(1800)]
 CITIES = ["DFW", "IAD", "LHR"]
 TIMEOUT = "45s"
 """Of a wave: long for a city that answers on a busy machine."""
-PATIENCE = 600.0
+LONGEST_WAIT = 600.0
 """Seconds: the machine may be busy."""
 
 
@@ -38,7 +38,7 @@ class Person:
             [sys.executable, "-m", "datum_compute.cli", *words, "--data-dir", str(self.state.path)],
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=LONGEST_WAIT,
             check=False,
             env={
                 "HOME": str(self.directory),
@@ -97,7 +97,7 @@ class Person:
 
 
 def wait_until(holds: Callable[[], bool], missing: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + LONGEST_WAIT
     while not holds():
         assert time.monotonic() < deadline, f"at last: {missing()}"
         time.sleep(0.5)

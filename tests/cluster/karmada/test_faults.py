@@ -40,11 +40,13 @@ Fault = Callable[[KarmadaStage], AbstractAsyncContextManager[None]]
 async def cell_is_lost(on: KarmadaStage, city: str) -> None:
     """Until the project is told."""
 
-    def is_told(obj: Object) -> bool:
+    def is_reported(obj: Object) -> bool:
         return condition(obj, "CellReachable")[0] == "False"
 
     name = f"web-default-{city.lower()}"
-    await until(on.project, compute.WORKLOAD_DEPLOYMENTS, name, NAMESPACE, is_told, within=WITHIN)
+    await until(
+        on.project, compute.WORKLOAD_DEPLOYMENTS, name, NAMESPACE, is_reported, within=WITHIN
+    )
 
 
 def killed_managers(

@@ -166,10 +166,10 @@ def _failed(name: str, why: str) -> errors.ApiError:
 def denied(name: str, status: dict[str, Any]) -> errors.ApiError:
     code = status.get("code")
     why = status.get("message") or status.get("reason")
-    told = f": {why}" if why else " without explanation"
+    reason = f": {why}" if why else " without explanation"
     return errors.ApiError(
         code if isinstance(code, int) and 400 <= code < 600 else 400,
         status.get("reason") or "",
-        f'admission webhook "{name}" denied the request{told}',
+        f'admission webhook "{name}" denied the request{reason}',
         status.get("details"),
     )

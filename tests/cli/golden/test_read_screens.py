@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from datum_compute.api.compute.reasons import REASONS
-from tests.support.cli.gitops_tools import disagreement
 from tests.support.cli.read_screens import FILES, SCENES
+from tests.support.gitops_tools import disagreement
 
 
 @pytest.mark.parametrize("name", sorted(SCENES))

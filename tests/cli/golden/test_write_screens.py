@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli.gitops_tools import disagreement
 from tests.support.cli.write_screens import FILES, SCENES
+from tests.support.gitops_tools import disagreement
 
 
 @pytest.mark.parametrize("name", sorted(SCENES))

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.apiserver.managed_widgets import definition
-from tests.support.cluster.apply_cases import ApplyCase, comparable, is_known
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.differential import (
     DEFINITIONS,
@@ -15,6 +14,7 @@ from tests.support.cluster.differential import (
     ServerSide,
     both_sides,
 )
+from tests.support.differential.apply_cases import ApplyCase, comparable, is_known
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -17,9 +17,9 @@ from datum_compute.api.conditions import ConditionState
 from datum_compute.decisions.placement import PlacementPlan
 from datum_compute.decisions.rollout.plan import RolloutPlan
 from datum_compute.decisions.rollup.workload import decide_workload_status
-from tests.support.cli.gitops_tools import argo_health, kstatus
 from tests.support.decisions.builders import NOW
 from tests.support.decisions.rollouts import City, World, policy, world
+from tests.support.gitops_tools import argo_health, kstatus
 
 EVERY_REASON = [
     each

@@ -1,6 +1,6 @@
 """The answers of the embedded server are those that a real kube-apiserver gave.
 
-``tests/cluster/test_recorded_answers.py`` compares the same requests on a real server, and records
+``tests/cluster/differential/test_recorded_answers.py`` compares them on a real server, and records
 its answers.
 """
 

@@ -350,7 +350,6 @@ def _rights() -> Iterator[str]:
 
 def _server() -> Iterator[str]:
     yield "cluster-info"
-    yield "version -o json --client"
     yield "api-versions"
     yield "options"
     yield "get componentstatuses"
@@ -418,6 +417,7 @@ _REPLACED = (
     (re.compile(r"(?m)^[EWI]\d{4} .*$\n?"), ""),
     (re.compile(r"/\S+/(?=[a-z-]+\.json)"), "DIR/"),
     (re.compile(r"/tmp/\S+"), "TMP"),
+    (re.compile(r'in scheme "[^"]+"'), 'in scheme "SOURCE"'),  # a line of the program that runs
     (re.compile(r"[ \t]+"), " "),
 )
 

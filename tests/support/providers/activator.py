@@ -52,9 +52,22 @@ class FakeContainers:
     failure: Exception | None = None
     steps: list[str] = field(default_factory=list)
     _server: asyncio.Server | None = None
+    _serving: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def listen(self) -> None:
-        self._server = await asyncio.start_server(self.handler, TARGET, self.port, backlog=1024)
+        self._server = await asyncio.start_server(self._serve, TARGET, self.port, backlog=1024)
+
+    def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self.handler(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def end(self) -> None:
+        """A loop of uvloop that is closed while a handler still reads waits for ever."""
+        await self.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
 
     async def lower(self, rest: Rest) -> None:
         self.steps.append(rest.name)
@@ -155,4 +168,4 @@ async def activated_instance(
         yield ActivatedInstance(sleeper, containers, metrics, changes)
     finally:
         await activator.close_all()
-        await containers.close()
+        await containers.end()

@@ -305,13 +305,15 @@ async def test_bytes_of_other_protocols_pass_unchanged() -> None:
     upgrade = b"GET /chat HTTP/1.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
     masked = bytes([0x81, 0x85, 1, 2, 3, 4]) + b"hello"
     http2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
-    async with activated_instance(rest=Rest.PAUSED) as found:
+    async with activated_instance(rest=Rest.PAUSED, handler=echo) as found:
         for exchange in ([upgrade, masked, masked], [http2, b"\x00\x00\x08\x06" + bytes(13)]):
             reader, writer = await found.connect()
             for message in exchange:
                 writer.write(message)
                 assert await reader.readexactly(len(message)) == message
             writer.close()
+            await writer.wait_closed()
+        await wait_until(lambda: found.sleeper._open == 0)
 
 
 @on_both_loops

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -33,26 +34,15 @@ from datum_compute.assembly.manager.webhook_certificate import (
 from datum_compute.client import errors, kubeconfig
 from datum_compute.client.in_process import InProcessTransport
 from datum_compute.client.kubeconfig import Connection
-from datum_compute.client.protocol import json_patch, merge
+from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest, HttpResponse
 from datum_compute.runtime.metrics.registry import MetricsRegistry
 from datum_compute.testing.server import EmbeddedServer, embedded_server
-from scripts import roles
+from tests.support.assembly.webhook_configurations import webhooks_by_url
 from tests.support.paths import ROOT
-from tests.support.providers.pods import PODS
 
 HOST, HUB, PROJECT, CELL = "cell/host", "hub", "project/demo", "cell/dfw"
 CITY = "DFW"
-WEBHOOKS = [
-    dataclasses.replace(
-        PODS,
-        resource=resource,
-        list_kind=f"{resource.kind}List",
-        singular=resource.kind.lower(),
-        short_names=(),
-    )
-    for resource in WEBHOOK_CONFIGURATIONS
-]
 READ_WEBHOOKS = tuple(
     PolicyRule(resource.group, resource.plural, ("get",)) for resource in WEBHOOK_CONFIGURATIONS
 )
@@ -117,7 +107,7 @@ class Installation:
             merge(status("Available", "True")),
             subresource="status",
         )
-        for resource, manifest in zip(WEBHOOK_CONFIGURATIONS, roles.webhooks(), strict=True):
+        for resource, manifest in zip(WEBHOOK_CONFIGURATIONS, webhooks_by_url(), strict=True):
             for webhook in manifest["webhooks"]:
                 webhook["clientConfig"]["caBundle"] = "Y2E="
             await project.create(resource, manifest)
@@ -212,7 +202,7 @@ async def installation(
 ) -> AsyncIterator[Installation]:
     authorizer = Roles()
     async with embedded_server(
-        authorizer=authorizer, cells=("dfw", "host"), extra_kinds=WEBHOOKS, crds_for=crds_for
+        authorizer=authorizer, cells=("dfw", "host"), crds_for=crds_for
     ) as embedded:
         made = Installation(embedded, authorizer, Network(embedded), directory)
         await made.build()
@@ -336,9 +326,14 @@ async def no_webhooks(made: Installation) -> None:
 
 
 async def no_authority(made: Installation) -> None:
-    change = [{"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"}]
-    client = made.embedded.client(PROJECT)
-    await client.patch(WEBHOOK_CONFIGURATIONS[0], CONFIGURATION, json_patch(change))
+    """In the place of what is stored: a request that names a Service would be refused here."""
+    resource, store = WEBHOOK_CONFIGURATIONS[0], made.embedded.store.planes[PROJECT]
+    stored = store.get((resource.group_resource, "", CONFIGURATION))
+    assert stored is not None
+    obj = msgspec.json.decode(store.value(stored))
+    service = {"namespace": "compute-system", "name": "compute-webhooks"}
+    obj["webhooks"][0]["clientConfig"] = {"service": service}
+    store.put(resource.group_resource, obj, stored)
 
 
 OMISSIONS: list[tuple[Omission, str]] = [

@@ -27,6 +27,7 @@ from datum_compute.client.protocol import Client
 from datum_compute.testing.environment import SimulatedEnvironment, SkewedEnvironment
 from datum_compute.testing.server import embedded_server
 from scripts import roles
+from tests.support.assembly.webhook_configurations import webhooks_by_url
 
 NAMESPACE = roles.NAMESPACE
 
@@ -37,19 +38,10 @@ async def cluster(*, webhooks: bool = True) -> AsyncIterator[tuple[Client, Simul
     async with embedded_server(env) as embedded:
         client = embedded.client("cell/dfw")
         await client.create(core.NAMESPACES, {"metadata": {"name": NAMESPACE}})
-        for resource, manifest in zip(WEBHOOK_CONFIGURATIONS, roles.webhooks(), strict=True):
+        for resource, manifest in zip(WEBHOOK_CONFIGURATIONS, webhooks_by_url(), strict=True):
             if webhooks:
-                await client.create(resource, _without_services(manifest))
+                await client.create(resource, manifest)
         yield client, env
-
-
-def _without_services(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The same with addresses: the embedded server has no Services to ask."""
-    webhooks = [
-        {**each, "clientConfig": {"url": "https://webhooks.example/review"}}
-        for each in manifest["webhooks"]
-    ]
-    return {**manifest, "webhooks": webhooks}
 
 
 async def authorities(client: Client) -> set[bytes]:

@@ -57,7 +57,7 @@ test-cluster: $(VENV)/.development ## Run on real API servers, Karmada and kubel
 	$(PYTEST) -m "cluster and not campaign" --timeout=1800 tests/cluster $(ARGS)
 
 test-karmada: $(VENV)/.development ## Run a federation on a real Karmada with two cells, built by Go
-	$(PYTEST) -m "cluster and not campaign" --timeout=1800 tests/cluster/karmada $(ARGS)
+	$(PYTEST) -m "cluster and not campaign" --timeout=1800 -p no:randomly tests/cluster/karmada $(ARGS)
 
 test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=podman (default) or docker
 	$(PYTEST) -m "containers and not campaign" --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)

@@ -185,7 +185,7 @@ class Node:
     def _start(self) -> None:
         self._kernel = {name: Path("/proc/sys", name).read_text() for name in KERNEL}
         for name in ("cni", "plugins", "certs.d"):
-            (self._directory / name).mkdir(parents=True)
+            (self._directory / name).mkdir(parents=True, exist_ok=True)
         # The kubelet refuses a loopback address, so the node has that of the Pods' bridge.
         _run("ip", "link", "add", self._bridge, "type", "bridge")
         _run("ip", "addr", "add", f"{self._address}/24", "dev", self._bridge)

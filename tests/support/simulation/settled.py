@@ -218,7 +218,8 @@ async def _data(platform: RunningPlatform, wanted: DesiredWorkloads) -> str:
             found = {
                 name: obj
                 for name, obj in (await _named(platform, resource, plane)).items()
-                if not obj.namespace.startswith("kube-")  # a cluster's own
+                # A cluster's own: Kubernetes puts its authority into every namespace.
+                if not obj.namespace.startswith("kube-") and name != "kube-root-ca.crt"
             }
             if problem := _compare(f"{resource} on {plane}", found, users):
                 return problem

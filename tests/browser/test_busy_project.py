@@ -63,13 +63,12 @@ def heap(browser: Browser) -> float:
     return metric(browser, "JSHeapUsedSize") / 1e6
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "seconds",
     [
         pytest.param(60, marks=pytest.mark.timeout(600), id="a minute"),
-        pytest.param(
-            600, marks=[pytest.mark.campaign, pytest.mark.timeout(1800)], id="ten minutes"
-        ),
+        pytest.param(600, marks=pytest.mark.timeout(1800), id="ten minutes"),
     ],
 )
 def test_a_busy_project_moves_without_a_stutter(

@@ -155,7 +155,7 @@ def main(
 
 
 def as_command_error(failure: Exception) -> CommandError:
-    """What a user is told of a failure."""
+    """The error that a user sees for a failure."""
     if isinstance(failure, CommandError):
         return failure
     from datum_compute.client.errors import ClientError

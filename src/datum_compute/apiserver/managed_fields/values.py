@@ -112,7 +112,7 @@ def _list_set(
 
 
 def label_of(item: Any, type_: FieldType) -> str:
-    """Raises ValueError for an item that cannot be told apart."""
+    """Raises ValueError for an item without a key of its own."""
     keys = type_.keys
     if not keys:
         return f"v:{_encode(item).decode()}"

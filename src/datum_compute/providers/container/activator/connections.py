@@ -22,7 +22,7 @@ RETRY_SECONDS = 0.003
 
 class _Side(asyncio.Protocol):
     """One of the two connections. What arrives before the other is there is kept: an event loop
-    may read before it can be told not to."""
+    may read before it can be paused."""
 
     __slots__ = ("_early", "_ended", "_on_end", "other", "transport")
 

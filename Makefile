@@ -74,6 +74,7 @@ test-campaign: $(VENV)/.development ## Run what takes hours: containers on podma
 	  $(PYTEST) -m containers --timeout=3600 -s tests/containers/test_kills.py --engine=$$engine $(ARGS) || exit 1; \
 	done
 	$(PYTEST) -m "cluster and campaign" --timeout=3600 tests/cluster $(ARGS)
+	$(PYTEST) -m "browser and campaign" --timeout=1800 tests/browser $(ARGS)
 
 check: $(VENV)/.development ## Lint, format, types, layers, generated files
 	$(BIN)/ruff check .

@@ -63,17 +63,25 @@ def heap(browser: Browser) -> float:
     return metric(browser, "JSHeapUsedSize") / 1e6
 
 
-@pytest.mark.campaign
+TEN_MINUTES = 600
+
+
 @pytest.mark.parametrize(
     "seconds",
     [
         pytest.param(60, marks=pytest.mark.timeout(600), id="a minute"),
-        pytest.param(600, marks=pytest.mark.timeout(1800), id="ten minutes"),
+        pytest.param(
+            TEN_MINUTES,
+            marks=[pytest.mark.campaign, pytest.mark.timeout(1800)],
+            id="ten minutes",
+        ),
     ],
 )
 def test_a_busy_project_moves_without_a_stutter(
     browser: Browser, shots: Path, seconds: int
 ) -> None:
+    """A minute shows what the page costs, by CPU time and memory. Frames are judged in the
+    campaign, which has the machine to itself; both write them down."""
     with busy_project() as process:
         assert process.stdout is not None
         browser.open(process.stdout.readline().strip())
@@ -102,8 +110,11 @@ def test_a_busy_project_moves_without_a_stutter(
         "heapBeforeMB": round(before, 1),
         "heapAfterMB": round(after, 1),
     }
-    (shots / "thousand.json").write_text(json.dumps(measured, indent=2) + "\n")
-    assert measured["mainThreadShare"] < 0.5, measured  # CPU time, whatever else runs
-    assert measured["changesPerSecond"] > 40, f"too busy to measure: {measured}"
-    assert measured["framesMedian"] >= 30, measured
+    (shots / f"thousand-{seconds}.json").write_text(json.dumps(measured, indent=2) + "\n")
+    print(json.dumps(measured))
+    assert ended > began, measured
+    assert measured["mainThreadShare"] < 0.5, measured
     assert after < 2 * before + 10, measured
+    if seconds == TEN_MINUTES:
+        assert measured["changesPerSecond"] > 40, f"too busy to measure: {measured}"
+        assert measured["framesMedian"] >= 30, measured

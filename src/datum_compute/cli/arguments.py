@@ -312,6 +312,13 @@ def parse_duration(text: str) -> float:
     return float(hours * 3600 + minutes * 60 + rest)
 
 
+def parse_integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'"{text}" is not a whole number') from None
+
+
 def add_confirmation_flag(parser: argparse.ArgumentParser) -> None:
     """Every command that writes accepts it, whether or not it asks."""
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")

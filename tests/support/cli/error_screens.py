@@ -172,6 +172,7 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "logs web --tail some",
         "scale web --min 2 --timeout soon",
         "scale web --min 0",
+        "scale web --min two",
         "deploy web --min 0",
         "deploy web --exit-code",
         "deploy web -f -",
@@ -436,6 +437,7 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
     for flags in (
         "--image=",
         "--image='a b'",
+        "--image=Nginx",
         "--city=",
         "--instance-type=' '",
         "--network=No",

@@ -6,7 +6,12 @@ import argparse
 import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from datum_compute.cli.arguments import add_rollout_flags, add_write_flags, set_examples
+from datum_compute.cli.arguments import (
+    add_rollout_flags,
+    add_write_flags,
+    parse_integer,
+    set_examples,
+)
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, unknown, usage
 from datum_compute.cli.explain.suggestions import command
@@ -31,7 +36,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     parser.add_argument(
-        "--min", type=int, required=True, dest="minimum", metavar="N", help="instances per city"
+        "--min",
+        type=parse_integer,
+        required=True,
+        dest="minimum",
+        metavar="N",
+        help="instances per city",
     )
     parser.add_argument("--placement", help="only this placement (default: all)")
     parser.add_argument(

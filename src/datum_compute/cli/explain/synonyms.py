@@ -58,6 +58,7 @@ NEIGHBOURS = {
     "shell": Neighbour(command("ssh", EXAMPLE)),
     "top": Neighbour(command("quota")),
     "undo": Neighbour(command("rollout", "undo", EXAMPLE)),
+    "whoami": Neighbour(command("context", "show")),
     "up": Neighbour(command("local", "up", "--detach")),
 }
 """Words of Fly, Heroku and kubectl users that have no exact counterpart."""

@@ -339,9 +339,17 @@ def describe_volume(value: Any) -> str | None:
     if kind == "disk":
         return _disk(source)
     name = {"configMap": "name", "secret": "secretName"}.get(kind)
-    if name is None or not isinstance(source, dict) or set(source) != {name}:
+    if name is None or not isinstance(source, dict) or name not in source:
         return None
-    return f"{'ConfigMap' if kind == 'configMap' else 'Secret'} {_text(source[name])}"
+    mode, remarks = source.get("defaultMode", 0), []
+    if set(source) - {name, "defaultMode", "optional"} or not isinstance(mode, int):
+        return None
+    if "defaultMode" in source:
+        remarks.append(f"mode {mode:04o}")
+    if source.get("optional"):
+        remarks.append("optional")
+    remark = f" ({', '.join(remarks)})" if remarks else ""
+    return f"{'ConfigMap' if kind == 'configMap' else 'Secret'} {_text(source[name])}{remark}"
 
 
 def _disk(disk: Any) -> str | None:

@@ -14,6 +14,7 @@ from datum_compute.cli.commands.deploy.files import load
 from datum_compute.cli.commands.deploy.flags import Flags
 from datum_compute.cli.commands.deploy.manifest import changed_workload, new_workload
 from datum_compute.cli.errors import CommandError, Exit
+from datum_compute.cli.explain import states
 from datum_compute.cli.render.spec_diff import diff_specs
 
 
@@ -105,6 +106,10 @@ def test_flags_change_the_rollout_policy_field_by_field() -> None:
         (Flags(image="a:1", cities=("DFW",), ports=("a=1", "b=1")), "more than once"),
         (Flags(image="a:1", cities=("DFW",), ports=("a-very-long-name=1",)), "valid port name"),
         (Flags(image="a b", cities=("DFW",)), "cannot contain spaces"),
+        (Flags(image="Nginx", cities=("DFW",)), "with NAME in lower case"),
+        (Flags(image="nginx:", cities=("DFW",)), "with NAME in lower case"),
+        (Flags(image="https://registry.example/app", cities=("DFW",)), "with NAME in lower case"),
+        (Flags(image="app@sha256:12", cities=("DFW",)), "with NAME in lower case"),
         (Flags(image="a:1", cities=("DFW",), network=""), "expected a network name"),
         (Flags(image="a:1", cities=("DFW",), network="a/b"), "expected a network name"),
         (Flags(image="a:1", cities=("DFW",), instance_type=""), "expected an instance type"),
@@ -119,6 +124,23 @@ def test_invalid_flags_are_usage_errors_with_the_expected_form(flags: Flags, exp
         new_workload("api", flags)
 
     assert caught.value.exit_code is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "nginx",
+        "nginx:1.27-alpine_3",
+        "localhost:5000/app",
+        "127.0.0.1:5000/a/b__c/d-e:latest",
+        "[::1]:5000/app",
+        "registry.example/acme/app:1@sha256:" + "0a" * 32,
+    ],
+)
+def test_any_image_reference_is_accepted(image: str) -> None:
+    created = new_workload("api", Flags(image=image, cities=("DFW",)))
+
+    assert states.image(created) == image
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from datum_compute.api.compute.constants import ANNOTATION_HTTP_PORT
 from datum_compute.api.compute.instance_types import full_name
 from datum_compute.api.name_patterns import PORT_NAME, PORT_NAME_LIMIT
-from datum_compute.cli.arguments import OneOf
+from datum_compute.cli.arguments import OneOf, parse_integer
 from datum_compute.cli.commands.deploy import data
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain.suggestions import AddFlag, command
@@ -152,6 +152,19 @@ def _check_image(image: str) -> None:
         )
     if " " in image:
         raise usage(f'--image "{image}": an image name cannot contain spaces')
+    if not _IMAGE.fullmatch(image):
+        raise usage(
+            f'--image "{image}": expected [REGISTRY/]NAME[:TAG][@DIGEST] with NAME in lower case',
+            AddFlag("--image", "registry.example/acme/app:1"),
+        )
+
+
+_NAME = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    rf"(?:(?:[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?{_NAME}(?:/{_NAME})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@[A-Za-z][A-Za-z0-9.+_-]*:[0-9a-fA-F]{32,})?"
+)
+"""The references that engines and kubelets can parse."""
 
 
 def _read_cities(entries: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -417,7 +430,7 @@ FLAGS = (
         _change_minimum,
         "instances per city",
         metavar="N",
-        type=int,
+        type=parse_integer,
         dest="minimum",
         read=_read_minimum,
         of_container=False,

@@ -224,9 +224,10 @@ def summary(workload: Workload) -> list[tuple[str, str]]:
     placements = spec["placements"]
     for placement in placements:
         instances = count(placement["scaleSettings"]["minReplicas"], "instance")
-        where = ", ".join(placement["cityCodes"])
+        cities = placement["cityCodes"]
         which = "cities" if len(placements) == 1 else f"cities ({placement['name']})"
-        lines.append((which, f"{where} — {instances} each"))
+        each = " each" if len(cities) > 1 else ""
+        lines.append((which, f"{', '.join(cities)} — {instances}{each}"))
     for container in containers_of(spec)[:1]:
         ports = container.get("ports") or []
         if ports:
@@ -282,8 +283,8 @@ def _type_in_full(workload: Workload) -> str:
 def _quota_line(planned: Workload, left: Mapping[str, int]) -> list[tuple[str, str]]:
     if "instances" not in left:
         return []
-    wanted = count(states.instance_count(planned), "instance")
-    return [("quota", f"{wanted} of {max(0, left['instances'])} left")]
+    free = count(max(0, left["instances"]), "instance")
+    return [("quota", f"uses {states.instance_count(planned)} of the {free} left")]
 
 
 def merge_live(live: Workload | None, wanted: Workload) -> Workload:

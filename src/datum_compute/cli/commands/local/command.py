@@ -7,7 +7,7 @@ import argparse
 from datum_compute.api.planes import PLANE_TYPES
 from datum_compute.assembly.local.state import StateUnusable
 from datum_compute.assembly.local.state_reader import USER_ROLES
-from datum_compute.cli.arguments import OneOf, add_action
+from datum_compute.cli.arguments import OneOf, add_action, parse_integer
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.explain.suggestions import AddFlag
@@ -32,13 +32,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     up.add_argument(
         "--port",
-        type=int,
+        type=parse_integer,
         metavar="N",
         help="port to listen on (default: the last used, 7443, or a free one)",
     )
     up.add_argument(
         "--router-port",
-        type=int,
+        type=parse_integer,
         metavar="N",
         help="port at which workloads are opened (default: the last used, 7480, or a free one)",
     )

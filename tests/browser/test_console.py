@@ -275,8 +275,8 @@ def test_text_of_others_never_becomes_code(
     """As an image, which log lines repeat, a variable, a message of a revision, and a message of
     a condition. A name or a label cannot hold it: the API refuses that."""
     where = ("--city=DFW", "--min=1", "--yes", "--no-wait")
-    given = (f"--image={HOSTILE}", f"--env=NOTE={HOSTILE}", f"--message={HOSTILE}")
-    platform.deploys("hostile", "--city=DFW", "--min=1")
+    given = (f"--env=NOTE={HOSTILE}", f"--message={HOSTILE}")
+    platform.applies("hostile", city="DFW", image=HOSTILE)
     platform.types("deploy", "hostile", *given, *where)
     platform.applies("odd", city="DFW", start_seconds=HOSTILE)
     for refused in (("deploy", HOSTILE, *where), ("deploy", "x", f"--label=a={HOSTILE}", *where)):

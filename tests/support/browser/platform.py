@@ -43,7 +43,13 @@ class BrowserPlatform:
         image = "--image=registry.example/acme/web:1"
         self.types("deploy", name, image, "--yes", "--no-wait", *flags)
 
-    def applies(self, name: str, city: str = "LHR", **annotations: str) -> None:
+    def applies(
+        self,
+        name: str,
+        city: str = "LHR",
+        image: str = "registry.example/acme/api:1",
+        **annotations: str,
+    ) -> None:
         """A workload with annotations for the simulated provider."""
         prefix = "simulated.compute.datumapis.com/"
         noted = {prefix + key.replace("_", "-"): text for key, text in annotations.items()}
@@ -53,7 +59,7 @@ class BrowserPlatform:
             "-",
             "--yes",
             "--no-wait",
-            stdin=json.dumps(_workload(name, city, noted)),
+            stdin=json.dumps(_workload(name, city, image, noted)),
         )
 
     def close(self) -> None:
@@ -62,8 +68,8 @@ class BrowserPlatform:
             os.kill(running.pid, signal.SIGTERM)
 
 
-def _workload(name: str, city: str, annotations: dict[str, str]) -> dict[str, Any]:
-    container = {"name": "app", "image": "registry.example/acme/api:1"}
+def _workload(name: str, city: str, image: str, annotations: dict[str, str]) -> dict[str, Any]:
+    container = {"name": "app", "image": image}
     template = {
         "metadata": {"annotations": annotations},
         "spec": {

@@ -20,9 +20,10 @@ from datum_compute.apiserver.builtin import endpoints, reviews
 from datum_compute.apiserver.cel import OverBudget
 from datum_compute.apiserver.kinds import builtin_rules, webhook_configurations
 from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
+from datum_compute.apiserver.managed_fields.entries import with_entries
 from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
 from datum_compute.apiserver.printing.renderer import Renderer
-from datum_compute.apiserver.request import accept, access, impersonation, routes
+from datum_compute.apiserver.request import accept, access, impersonation, routes, webhooks
 from datum_compute.apiserver.request.access import Attributes, Authorizer, RequestUser
 from datum_compute.apiserver.request.admission import (
     Admission,
@@ -118,6 +119,36 @@ class RequestHandler:
         self._flow = FlowControl()
         self._offload = Offload(worker, env, self._plane) if worker is not None else None
 
+    def answer_now(self, request: HttpRequest) -> HttpResponse | None:
+        """The stored bytes of one object, where the request asks for just that and nothing need be
+        awaited. None for any other request, and for one that is refused: :meth:`handle` says
+        why."""
+        if request.method != "GET" or request.query or not self._store.is_durable:
+            return None
+        route = routes.resolve(request.path)
+        target = route.target
+        if target is None or not target.name or target.subresource:
+            return None
+        try:
+            user = self._authenticate(request)
+            if user is access.ANONYMOUS or impersonation.is_asked(request.headers):
+                return None
+            usage = self._flow.of(user)
+            usage.check_request()
+            self._authorize(user, _attributes("get", route.plane, target))
+            plane = self._plane(route.plane)
+            kind = _served(plane, target, "get")
+            if not kind.is_plain or accept.accepted_form(request.headers) is not accept.PLAIN:
+                return None
+            stored = plane.store.get((kind.stored_as, target.namespace, target.name))
+            if stored is None or stored.api_version != kind.resource.api_version:
+                return None
+            body = with_entries(*plane.store.content(stored))
+        except Exception:  # noqa: BLE001 - it is raised again where it is answered
+            return None
+        response = HttpResponse(200, errors.JSON_HEADERS, body)
+        return _counted(response, usage) if len(body) > SLICE_BYTES else response
+
     async def handle(self, request: HttpRequest) -> HttpResponse:
         """The response, whatever happens. Only a simulated crash is raised."""
         try:
@@ -181,7 +212,7 @@ class RequestHandler:
     def _user_of(self, path: str, token: str, audience: str) -> RequestUser | None:
         """The user of a token on the plane of a path."""
         known = access.stored_user(token, self._store.users) if audience == AUDIENCE else None
-        return known or self._tokens.user(token, planes.split_plane(path)[0], audience)
+        return known or self._tokens.user(token, routes.resolve(path).plane, audience)
 
     def _route(
         self, request: HttpRequest, user: RequestUser, usage: Usage
@@ -190,17 +221,18 @@ class RequestHandler:
             raise errors.too_large(codec.MAX_BODY)
         if not request.path.startswith("/"):
             raise errors.PathNotFound
-        plane_name, path = planes.split_plane(request.path)
-        target = routes.parse_resource_path(path)
+        route = routes.resolve(request.path)
+        plane_name, target = route.plane, route.target
         user = impersonation.acting_user(request.headers, user, plane_name, self._rights.allows)
-        review = reviews.respond(
-            target, request, user, plane_name, self._rights, partial(self._user_of, request.path)
-        )
-        if review is not None:
-            self._plane(plane_name)
-            return review
         if target is None:
-            return self._get_path(request, user, plane_name, path)
+            return self._get_path(request, user, plane_name, route.path)
+        if review := reviews.kind_of(target):
+            user_of = partial(self._user_of, request.path)
+            answer = reviews.respond(
+                review, target, request, user, plane_name, self._rights, user_of
+            )
+            self._plane(plane_name)
+            return answer
         query = dict(request.query)
         verb = _verb(request, target, query)
         self._authorize(user, _attributes(verb, plane_name, target))
@@ -275,7 +307,7 @@ class RequestHandler:
             if admission.matches(verb, call):  # a kind has one at most
                 reviews = AdmissionReviews(admission, call, self._env)
                 return self._admit(reviews, verb, call, renderer, is_heavy=is_heavy)
-        if hooks := WebhookReviews(verb, call, self._env):
+        if hooks := webhooks.reviews_of(verb, call, self._env):
             if verb in ("delete", "deletecollection"):
                 return self._admit_delete(hooks, verb, call, renderer)
             return self._admit(hooks, verb, call, renderer, is_heavy=is_heavy)

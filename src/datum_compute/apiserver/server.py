@@ -76,6 +76,10 @@ class ApiServer:
         """The server's side of both transports."""
         return await self._handler.handle(request)
 
+    def answer_now(self, request: HttpRequest) -> HttpResponse | None:
+        """The response where there is nothing to wait for; None where :meth:`handle` gives it."""
+        return self._handler.answer_now(request)
+
     def ensure_plane(self, name: str) -> None:
         """Create the plane, or bring it up to date. Served at once, durable with the next
         response to any client."""

@@ -51,6 +51,9 @@ class HttpResponse(msgspec.Struct, frozen=True):
     taken: Callable[[], None] | None = None
     """Called once by the transport that carries a body, when the client has taken it or never
     will."""
+    lines: bytes = b""
+    """More headers, as HTTP has them: lines that are the same for many responses, or need no
+    check."""
 
 
 def asks_for_stream(request: HttpRequest) -> bool:
@@ -86,6 +89,9 @@ class Transport(Protocol):
 
 Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 """A server's side of the seam."""
+
+AnswerNow = Callable[[HttpRequest], HttpResponse | None]
+"""The response to a request for which a server need not wait; None where its handler gives it."""
 
 
 class ServerGone(Exception):

@@ -24,18 +24,22 @@ UserOfToken = Callable[[str, str], RequestUser | None]
 """The user of a token for an audience."""
 
 
+def kind_of(target: ResourcePath) -> str:
+    """The kind of review that is asked for; empty for anything else."""
+    if target.name:
+        return ""
+    return REVIEWS.get((target.group, target.version, target.plural), "")
+
+
 def respond(
-    target: ResourcePath | None,
+    kind: str,
+    target: ResourcePath,
     request: HttpRequest,
     user: RequestUser,
     plane: str,
     rights: Rights,
     user_of: UserOfToken,
-) -> HttpResponse | None:
-    """The response to a review; None for anything else."""
-    kind = REVIEWS.get((target.group, target.version, target.plural)) if target else None
-    if kind is None or target is None or target.name:
-        return None
+) -> HttpResponse:
     is_local = kind == "LocalSubjectAccessReview"
     if bool(target.namespace) != is_local:
         raise errors.PathNotFound

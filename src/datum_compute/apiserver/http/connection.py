@@ -25,7 +25,13 @@ import msgspec
 
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.request import impersonation
-from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
+from datum_compute.client.transport import (
+    AnswerNow,
+    Handler,
+    HttpRequest,
+    HttpResponse,
+    close_stream,
+)
 from datum_compute.log import get_logger
 
 KEEP_ALIVE_SECONDS = 300
@@ -57,6 +63,19 @@ _NOT_HTTP = (
 _PHRASES = {status.value: status.phrase for status in http.HTTPStatus}
 _STATUS_LINES = {code: f"HTTP/1.1 {code} {_PHRASES.get(code, '')}\r\n" for code in range(100, 600)}
 """Every code: an admission may deny with one that has no standard phrase."""
+_PLAIN_NAMES = {
+    spelled.encode(): name
+    for name in (
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "host",
+        "user-agent",
+    )
+    for spelled in (name, name.title())
+}
+"""The headers of nearly every request that are taken as they are."""
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127), "?")
 """Control characters in a header's value are replaced: some would end the value or the head."""
 
@@ -69,8 +88,8 @@ class _Exchange(msgspec.Struct):
     request: HttpRequest | None
     """None if it was refused while it arrived."""
     keep_alive: bool
-    refusal: HttpResponse | None = None
-    """None without a request means that the bytes were not HTTP."""
+    response: HttpResponse | None = None
+    """Where it is known already. None without a request: the bytes were not HTTP."""
 
 
 class _Incoming:
@@ -109,8 +128,13 @@ class _Incoming:
 class HttpServerConnection(asyncio.Protocol):
     """One connection. Until it is made, the client may still owe the TLS handshake."""
 
-    def __init__(self, handler: Handler, client_timeout: float) -> None:
+    def __init__(
+        self, handler: Handler, client_timeout: float, answer_now: AnswerNow | None = None
+    ) -> None:
         self._handler = handler
+        self._answer_now = answer_now
+        self._may_answer_now = False
+        """Of what arrives at once one request is answered at once: others are not kept waiting."""
         self._client_timeout = client_timeout
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
@@ -182,6 +206,7 @@ class HttpServerConnection(asyncio.Protocol):
             return
         if not self._is_parsing or self._transport.is_closing():
             return
+        self._may_answer_now = self._answer_now is not None
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as switch:
@@ -253,6 +278,10 @@ class HttpServerConnection(asyncio.Protocol):
             raise ValueError("too many headers")  # ends the parser: this is not HTTP
         if not self._in_head:
             return  # a trailer: it came after the request was judged by its head
+        plain = _PLAIN_NAMES.get(name)
+        if plain is not None:
+            self._headers[plain] = value.decode("latin-1")
+            return
         key = name.decode("latin-1").lower()
         if key in _GIVEN_ONCE and key in self._headers:
             self._repeated = key
@@ -312,7 +341,36 @@ class HttpServerConnection(asyncio.Protocol):
             stream=self._incoming,
             is_wanted=self._is_wanted,
         )
-        self._enqueue(_Exchange(request, self._keep_alive))
+        response = self._response_now(request)
+        if response is None or not self._send_now(response):
+            self._enqueue(_Exchange(request, self._keep_alive, response))
+
+    def _response_now(self, request: HttpRequest) -> HttpResponse | None:
+        """The response to a request that neither waits nor has to wait for another."""
+        if not self._may_answer_now or self._task is not None or self._incoming is not None:
+            return None
+        self._may_answer_now = False
+        assert self._answer_now is not None
+        return self._answer_now(request)
+
+    def _send_now(self, response: HttpResponse) -> bool:
+        """Whether the response could be sent without waiting for anything."""
+        body = response.body
+        if (
+            len(body) > WRITE_BYTES
+            or response.stream is not None
+            or self._drained is not None
+            or not self._keep_alive
+            or self._is_closing_after
+        ):
+            return False
+        self._transport.write(_head(response, len(body), keep_alive=True) + body)
+        if response.taken is not None:
+            response.taken()
+        self.has_served = True
+        self.silent_since = now = self._loop.time()
+        self._deadline = now + KEEP_ALIVE_SECONDS
+        return True
 
     def _is_wanted(self) -> bool:
         return not self._is_lost
@@ -354,10 +412,10 @@ class HttpServerConnection(asyncio.Protocol):
     async def _respond_to_one(self, exchange: _Exchange) -> bool:
         """Send one response. Returns whether the connection can take another."""
         request = exchange.request
-        if request is not None:
+        if exchange.response is not None:
+            response = exchange.response
+        elif request is not None:
             response = await self._handler(request)
-        elif exchange.refusal is not None:
-            response = exchange.refusal
         else:
             self._transport.write(_NOT_HTTP)
             self._transport.close()
@@ -459,15 +517,24 @@ def _origin_form(url: bytes) -> bytes:
 
 
 def _head(response: HttpResponse, length: int | None, keep_alive: bool) -> bytes:
-    length_of = "transfer-encoding: chunked" if length is None else f"content-length: {length}"
-    ends = "" if keep_alive else "connection: close\r\n"
-    return _fields(response) + f"{ends}{length_of}\r\n\r\n".encode("ascii")
+    length_of = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
+    ends = b"" if keep_alive else b"connection: close\r\n"
+    return b"%b%b%b\r\n\r\n" % (_fields(response), ends, length_of)
 
 
 def _fields(response: HttpResponse) -> bytes:
+    if response.headers is errors.JSON_HEADERS:
+        return _JSON_HEADS[response.status] + response.lines
     lines = [_STATUS_LINES[response.status]]
     for name, value in response.headers.items():
         if not value.isprintable():
             value = value.translate(_CONTROLS)
         lines.append(f"{name}: {value}\r\n")
-    return "".join(lines).encode("latin-1", "replace")
+    return "".join(lines).encode("latin-1", "replace") + response.lines
+
+
+_JSON_HEADS = {
+    code: f"{line}content-type: application/json\r\n".encode()
+    for code, line in _STATUS_LINES.items()
+}
+"""With :data:`.errors.JSON_HEADERS`."""

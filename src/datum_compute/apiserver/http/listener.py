@@ -49,9 +49,9 @@ async def serve(
     """
     if max_connections is None:
         max_connections = connection_limit(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    handler = PoliteHandler(server.handle, env)
+    handler = PoliteHandler(server.handle, env, server.answer_now)
     connections = OpenConnections(
-        lambda: HttpServerConnection(handler, client_timeout),
+        lambda: HttpServerConnection(handler, client_timeout, handler.now),
         _tls(ensure_certificates(directory, env)),
         max_connections,
     )

@@ -15,7 +15,13 @@ import msgspec
 
 from datum_compute.apiserver.printing.list_stream import ListStream
 from datum_compute.apiserver.request.context import is_true
-from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, close_stream
+from datum_compute.client.transport import (
+    AnswerNow,
+    Handler,
+    HttpRequest,
+    HttpResponse,
+    close_stream,
+)
 from datum_compute.env import Environment
 
 MIN_COMPRESSED = 128 * 1024
@@ -28,42 +34,49 @@ _MAX_ID = 64
 class PoliteHandler:
     """Finishes the responses of another handler."""
 
-    def __init__(self, handler: Handler, env: Environment) -> None:
+    def __init__(
+        self, handler: Handler, env: Environment, answer_now: AnswerNow | None = None
+    ) -> None:
         self._handler = handler
+        self._answer_now = answer_now
         self._env = env
         self._ids = count()
-        self._first_id = env.new_uid()[:-12]
+        self._first_id = env.new_uid()[:-12].encode()
         """An id of its own would cost as much as the rest of a small response."""
-        self._date, self._date_ends = "", 0.0
+        self._date, self._date_ends = b"", 0.0
 
     async def __call__(self, request: HttpRequest) -> HttpResponse:
-        response = await self._handler(request)
-        headers = {
-            "audit-id": request.headers.get("audit-id", "")[:_MAX_ID] or self._new_id(),
-            "date": self._now(),
-            **response.headers,
-        }
-        body, stream = response.body, response.stream
+        return self._finished(request, await self._handler(request))
+
+    def now(self, request: HttpRequest) -> HttpResponse | None:
+        """The response where the handler has it at once."""
+        response = self._answer_now(request) if self._answer_now is not None else None
+        return self._finished(request, response) if response is not None else None
+
+    def _finished(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        headers, body, stream = response.headers, response.body, response.stream
+        if given := request.headers.get("audit-id"):
+            headers = {"audit-id": given[:_MAX_ID], **headers}
+            lines = self._now()
+        else:
+            lines = b"audit-id: %b%012x\r\n%b" % (self._first_id, next(self._ids), self._now())
         if body and request.query and is_true(dict(request.query), "pretty") and _is_json(response):
             body = msgspec.json.format(body, indent=2) + b"\n"
         if "gzip" in request.headers.get("accept-encoding", ""):
             if len(body) >= MIN_COMPRESSED:
                 body = zlib.compress(body, _LEVEL, wbits=_GZIP)
-                headers |= _COMPRESSED
+                headers = {**headers, **_COMPRESSED}
             elif isinstance(stream, ListStream):
                 stream = _CompressedStream(stream)
-                headers |= _COMPRESSED
-        return HttpResponse(response.status, headers, body, stream, response.taken)
+                headers = {**headers, **_COMPRESSED}
+        return HttpResponse(response.status, headers, body, stream, response.taken, lines)
 
-    def _new_id(self) -> str:
-        return f"{self._first_id}{next(self._ids):012x}"
-
-    def _now(self) -> str:
-        """The time of the clock, which is looked at once a second."""
+    def _now(self) -> bytes:
+        """The line with the time of the clock, which is looked at once a second."""
         time = asyncio.get_running_loop().time()
         if time >= self._date_ends:
             now = self._env.now()
-            self._date = format_datetime(now, usegmt=True)
+            self._date = b"date: %b\r\n" % format_datetime(now, usegmt=True).encode()
             self._date_ends = time + 1.0 - now.microsecond / 1e6
         return self._date
 

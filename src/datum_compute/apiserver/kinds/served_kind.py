@@ -73,6 +73,11 @@ class ServedKind:
     """None where objects are stored as they are shown. The schema is that of the stored form."""
 
     @property
+    def is_plain(self) -> bool:
+        """Whether an object is sent as it is stored, and with nothing besides."""
+        return self.stored_form is None and not self.deprecation
+
+    @property
     def has_scale(self) -> bool:
         return self.scale is not None
 

@@ -91,8 +91,8 @@ def with_entries(raw: bytes, managed: Managed) -> bytes:
     field of this name (:func:`..codec.encode_object`)."""
     if not managed:
         return raw
-    start = raw.index(_METADATA) + len(_METADATA)
-    return b'%b"managedFields":%b,%b' % (raw[:start], to_wire(managed), raw[start:])
+    before, _, after = raw.partition(_METADATA)
+    return b'%b"metadata":{"managedFields":%b,%b' % (before, to_wire(managed), after)
 
 
 _METADATA = b'"metadata":{'
@@ -101,14 +101,11 @@ _METADATA = b'"metadata":{'
 def to_wire(managed: Managed) -> bytes:
     """The value of ``managedFields``."""
     parts = [
-        b"%b%b}"
-        % (
-            _head(each.manager, each.operation, each.api_version, each.subresource, each.time),
-            each.fields,
-        )
+        _head(each.manager, each.operation, each.api_version, each.subresource, each.time)
+        + each.fields
         for each in managed
     ]
-    return b"[%b]" % b",".join(parts)
+    return b"[%b}]" % b"},".join(parts) if parts else b"[]"
 
 
 @lru_cache(1024)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -96,7 +97,16 @@ class Authorizer(Protocol):
 
 
 def token_hash(token: str) -> bytes:
+    return _known_hash(token) if len(token) <= _CACHED_LENGTH else _hash(token)
+
+
+def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
+
+
+_known_hash = lru_cache(1024)(_hash)
+_CACHED_LENGTH = 1024
+"""Of the longest token whose hash is remembered: those of users are shorter."""
 
 
 TokenUser = Callable[[str], RequestUser | None]

@@ -63,13 +63,17 @@ class Usage:
         self.limits = PRIVILEGED if privileged else ORDINARY
         self.requests = self.watches = self.response_bytes = self.buffer_bytes = 0
 
-    def begin_request(self) -> None:
+    def check_request(self) -> None:
         """Raises 429."""
         limits = self.limits
         if self.requests >= limits.requests:
             raise self._refusal(f"{limits.requests} requests in flight")
         if self.response_bytes >= limits.response_bytes:
             raise self._refusal(f"{limits.response_bytes} bytes of responses that are not read")
+
+    def begin_request(self) -> None:
+        """Raises 429."""
+        self.check_request()
         self.requests += 1
 
     def end_request(self) -> None:

@@ -5,7 +5,11 @@ Parsing is pure: whether the plane serves the resource is decided later.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
+
+from datum_compute.api import planes
 
 
 class ResourcePath(msgspec.Struct, frozen=True, gc=False):
@@ -17,6 +21,31 @@ class ResourcePath(msgspec.Struct, frozen=True, gc=False):
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+
+
+class Route(msgspec.Struct, frozen=True, gc=False):
+    """What a path of the server addresses."""
+
+    plane: str
+    path: str
+    """Within the plane."""
+    target: ResourcePath | None
+
+
+_CACHED_LENGTH = 512
+"""Of the longest path that is remembered: so all of them together are not large."""
+
+
+def resolve(path: str) -> Route:
+    return _known_route(path) if len(path) <= _CACHED_LENGTH else _route(path)
+
+
+def _route(path: str) -> Route:
+    plane, rest = planes.split_plane(path)
+    return Route(plane, rest, parse_resource_path(rest))
+
+
+_known_route = lru_cache(2048)(_route)
 
 
 def parse_resource_path(path: str) -> ResourcePath | None:

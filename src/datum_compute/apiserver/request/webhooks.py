@@ -92,6 +92,17 @@ async def ask_by_https(url: str, bundle: bytes, body: bytes, seconds: float) -> 
     return response.body
 
 
+def reviews_of(verb: str, call: RequestContext, env: Environment) -> WebhookReviews | None:
+    """Those of one request; None where no webhook reviews it, as most often."""
+    table = call.plane.store.table
+    if verb not in _OPERATIONS:
+        return None
+    if not (table(MUTATING).has_objects(None) or table(VALIDATING).has_objects(None)):
+        return None
+    found = WebhookReviews(verb, call, env)
+    return found if found else None
+
+
 class WebhookReviews:
     """The webhooks that review one request."""
 

@@ -346,6 +346,11 @@ class Store(Protocol):
         """Durable on return. Its token is unknown from then on."""
         ...
 
+    @property
+    def is_durable(self) -> bool:
+        """Whether all that is visible now is on disk, so that nobody need wait."""
+        ...
+
     async def wait_durable(self) -> None:
         """Return when all that is visible now is on disk. Raises StoreBroken if never."""
         ...

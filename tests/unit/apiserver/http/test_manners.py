@@ -20,10 +20,11 @@ async def polite(caller: Caller, path: str, query: str = "", **headers: str) -> 
     pairs = tuple(tuple(each.split("=", 1)) for each in query.split("&") if each)
     request = HttpRequest("GET", f"/clusters/dfw{path}", pairs, sent)  # type: ignore[arg-type]
     response = await handler(request)
-    if response.stream is None:
-        return response
-    body = b"".join([chunk async for chunk in response.stream])
-    return HttpResponse(response.status, response.headers, body)
+    body = response.body
+    if response.stream is not None:
+        body = b"".join([chunk async for chunk in response.stream])
+    lines = [line.split(": ", 1) for line in response.lines.decode().splitlines()]
+    return HttpResponse(response.status, {**response.headers, **dict(lines)}, body)
 
 
 async def test_a_response_has_a_date_and_an_id() -> None:

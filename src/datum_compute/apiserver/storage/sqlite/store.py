@@ -353,6 +353,10 @@ class LogStore:
         self._seq += 1
         return self._seq
 
+    @property
+    def is_durable(self) -> bool:
+        return self._batch is None and self.broken is None
+
     async def wait_durable(self) -> None:
         if self._batch is not None:
             waiter = asyncio.get_running_loop().create_future()

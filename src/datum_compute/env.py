@@ -64,9 +64,10 @@ class SystemEnvironment:
         return self._streams.setdefault(stream, Random())
 
     def new_uid(self) -> str:
-        import uuid
-
-        return str(uuid.uuid4())
+        # As uuid4, in a third of the time.
+        bits = int.from_bytes(os.urandom(16)) & _UUID_MASK | _UUID_VERSION
+        text = f"{bits:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def new_token(self) -> str:
         import secrets
@@ -81,3 +82,8 @@ class SystemEnvironment:
 
     def fault(self, name: str) -> None:
         return None
+
+
+_UUID_VERSION = 0x00000000_0000_4000_8000_000000000000
+_UUID_MASK = 0xFFFFFFFF_FFFF_0FFF_3FFF_FFFFFFFFFFFF
+"""A random uuid: version 4 of the variant of RFC 9562."""

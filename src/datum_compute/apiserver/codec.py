@@ -81,12 +81,23 @@ def check_depth(value: Any) -> None:
 
 def json_equal(one: Any, other: Any) -> bool:
     """JSON equality: unlike in Python, true is not 1; 1 equals 1.0."""
+    if one is other:
+        return True
+    if one != other:  # what is not equal in Python is not equal in JSON
+        return False
+    if type(one) is dict or type(one) is list:
+        # The same text: nearly all that is equal, and in a tenth of the time.
+        return encode_json(one) == encode_json(other) or _json_equal(one, other)
+    return isinstance(one, bool) is isinstance(other, bool)
+
+
+def _json_equal(one: Any, other: Any) -> bool:
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(json_equal(one[k], other[k]) for k in one)
+        return one.keys() == other.keys() and all(_json_equal(one[k], other[k]) for k in one)
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(json_equal, one, other))
+        return len(one) == len(other) and all(map(_json_equal, one, other))
     return bool(one == other)
 
 

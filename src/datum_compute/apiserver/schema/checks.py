@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from math import inf, isfinite
 from typing import Any
 
@@ -57,28 +58,36 @@ def string_checks(schema: Mapping[str, Any], place: SchemaPath) -> list[Walk]:
     accepts = STRING_FORMATS.get(schema.get("format", ""))
     if accepts is not None:
         checks.append(_format(place, schema["format"], accepts))
-    if len(checks) > 1 and "enum" not in schema:
-        return [_at_once(schema, combine(checks))]
+    if "pattern" in schema or accepts is not None:
+        return [_remembered(combine(checks))]
     return checks
 
 
-def _at_once(schema: Mapping[str, Any], closely: Walk | None) -> Walk:
-    """One call for the usual string, which passes; ``closely`` finds out what is wrong."""
+def _remembered(closely: Walk | None) -> Walk:
+    """The same check, which looks at a short text once: names and the like are in many objects,
+    and a pattern takes ten times as long as finding them."""
     assert closely is not None
-    shortest, longest = schema.get("minLength", 0), schema.get("maxLength", sys.maxsize)
-    pattern = schema.get("pattern")
-    matches = Pattern(pattern).matches if pattern else _anything
-    accepts = STRING_FORMATS.get(schema.get("format", ""), bool)
+    number = next(_numbers)
 
     def check(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        if not (shortest <= len(value) <= longest and matches(value) and accepts(value)):
-            closely(value, loc, out)
+        if (number, value) in _passed:
+            return
+        before = len(out.errors)
+        closely(value, loc, out)
+        if len(value) <= _REMEMBERED_LENGTH and len(out.errors) == before:
+            if len(_passed) >= _REMEMBERED_TEXTS:
+                _passed.clear()
+            _passed.add((number, value))
 
     return check
 
 
-def _anything(value: str) -> bool:
-    return True
+_numbers = count()
+_passed: set[tuple[int, str]] = set()
+"""The numbers of checks, and texts that have passed them."""
+_REMEMBERED_LENGTH = 64
+_REMEMBERED_TEXTS = 8192
+"""Of all schemas together: at most two megabytes."""
 
 
 def number_checks(schema: Mapping[str, Any], place: SchemaPath) -> list[Walk]:

@@ -131,12 +131,9 @@ def items_walk(node: Node, entry: SchemaPath) -> Walk:
 
 
 def required_check(place: SchemaPath, names: tuple[str, ...]) -> Walk:
-    needed = frozenset(names)
-
     def check(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        if not needed <= obj.keys():
-            for name in names:
-                if name not in obj:
-                    out.add(fields.required(place.child(name).at(loc)))
+        for name in names:
+            if name not in obj:
+                out.add(fields.required(place.child(name).at(loc)))
 
     return check

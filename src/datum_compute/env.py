@@ -15,6 +15,7 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
     from random import Random
 
@@ -52,11 +53,14 @@ class SystemEnvironment:
 
     def __init__(self) -> None:
         self._streams: dict[str, Random] = {}
+        self._clock: Callable[[], datetime] | None = None
 
     def now(self) -> datetime:
-        from datetime import UTC, datetime
+        if self._clock is None:
+            from datetime import UTC, datetime
 
-        return datetime.now(UTC)
+            self._clock = lambda: datetime.now(UTC)
+        return self._clock()
 
     def random(self, stream: str) -> Random:
         from random import Random

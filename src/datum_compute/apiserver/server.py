@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from datum_compute.apiserver.handler import RequestHandler
 from datum_compute.apiserver.kinds.served_kind import ServedKind
@@ -72,9 +73,9 @@ class ApiServer:
             tokens=ServiceAccountTokens(env, store, token_key or env.new_token().encode()),
         )
 
-    async def handle(self, request: HttpRequest) -> HttpResponse:
+    def handle(self, request: HttpRequest) -> Coroutine[Any, Any, HttpResponse]:
         """The server's side of both transports."""
-        return await self._handler.handle(request)
+        return self._handler.handle(request)
 
     def answer_now(self, request: HttpRequest) -> HttpResponse | None:
         """The response where there is nothing to wait for; None where :meth:`handle` gives it."""

@@ -6,7 +6,7 @@ Discovery, OpenAPI, tables and the request handler read the same :class:`ServedK
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from datum_compute.api.scheme import Resource
@@ -71,6 +71,12 @@ class ServedKind:
     """Whether a PUT of an object that does not exist creates it."""
     stored_form: StoredForm | None = None
     """None where objects are stored as they are shown. The schema is that of the stored form."""
+    stored_as: str = field(init=False)
+    """The group resource whose table has the objects."""
+
+    def __post_init__(self) -> None:
+        stored = self.stored_form.resource if self.stored_form is not None else self.resource
+        object.__setattr__(self, "stored_as", stored.group_resource)
 
     @property
     def is_plain(self) -> bool:
@@ -85,12 +91,6 @@ class ServedKind:
     def updated_blindly(self) -> bool:
         """Whether an update may leave out the revision that it replaces."""
         return self.builtin and not self.needs_revision
-
-    @property
-    def stored_as(self) -> str:
-        """The group resource whose table has the objects."""
-        stored = self.stored_form.resource if self.stored_form is not None else self.resource
-        return stored.group_resource
 
     def to_stored(self, obj: dict[str, Any]) -> dict[str, Any]:
         return self.stored_form.stored(obj) if self.stored_form is not None else obj
@@ -137,7 +137,7 @@ def _from_version(
         verbs=VERBS,
         builtin=False,
         selectable_fields=tuple(
-            field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or ()
+            each["jsonPath"].removeprefix(".") for each in version.get("selectableFields") or ()
         ),
         scale=_scale_paths(subresources.get("scale")),
         deprecation=_deprecation(spec["group"], kind, version),

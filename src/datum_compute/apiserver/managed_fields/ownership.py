@@ -66,6 +66,8 @@ def update(
     changed, removed = values.compare(old, new, type_)
     if not changed and not removed:
         return managed
+    if not managed:
+        return (by.entry(changed, now),) if changed else ()
     found: list[ManagedEntry] = []
     own: FieldSet = {}
     for entry in managed:

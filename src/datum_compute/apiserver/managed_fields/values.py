@@ -172,13 +172,16 @@ def _compare_maps(
     changed: FieldSet,
     removed: FieldSet,
 ) -> None:
+    named, element = type_.fields, type_.element
     for key, value in new.items():
         held = old.get(key, _ABSENT)
         if held is value:
             continue
-        found = type_.child(key)
+        found = named.get(key)
         if found is not None:
             _compare(found[0], held, value, found[1], changed, removed)
+        elif element is not None:
+            _compare(f"f:{key}", held, value, element, changed, removed)
     for key, held in old.items():
         if key not in new and (found := type_.child(key)) is not None:
             removed[found[0]] = written_set(held, found[1])

@@ -111,9 +111,9 @@ class Writer:
         errors = object_meta.validate_metadata(kind, metadata)
         if kind.builtin:
             object_meta.drop_nulls(obj)
-        errors += builtin_rules.before_write(kind.stored_as, obj)
-        if resource.group_resource == builtin_rules.NAMESPACES:
-            builtin_rules.new_namespace(obj)
+            errors += builtin_rules.before_write(kind.stored_as, obj)
+            if kind.stored_as == builtin_rules.NAMESPACES:
+                builtin_rules.new_namespace(obj)
         outcome = kind.schema.process(obj)
         unknown += outcome.unknown
         if strict and unknown:
@@ -123,7 +123,7 @@ class Writer:
         errors += self._broken_rules(kind, outcome.errors, obj)
         if kind.builtin and not errors:
             errors += builtin_rules.after_schema(kind.stored_as, obj)
-        if resource.group_resource == builtin_rules.CRDS and not outcome.errors:
+        if kind.stored_as == builtin_rules.CRDS and not outcome.errors:
             errors += definitions.validate_group(obj)
             errors += registry.establish(
                 obj, metadata["creationTimestamp"], self.names_of_others(obj)
@@ -178,7 +178,7 @@ class Writer:
             return managed, []
         now = int(self._env.now().timestamp())
         writers = [(manager, subresource)]
-        if kind.resource.group_resource == builtin_rules.CRDS and not subresource:
+        if kind.stored_as == builtin_rules.CRDS and not subresource:
             writers.append((SERVER, "status"))  # it accepts the names
         for name, through in writers:
             by = FieldWriter(name, kind.resource.api_version, subresource=through)
@@ -249,14 +249,14 @@ class Writer:
             new = _with_status(old, new)
         elif kind.has_status:
             _copy_key(old, new, "status")
-        if resource.group_resource == builtin_rules.NAMESPACES and subresource != "finalize":
+        if kind.stored_as == builtin_rules.NAMESPACES and subresource != "finalize":
             _copy_key(old, new, "spec")
         errors = _carry_identity(old["metadata"], new["metadata"])
         if not validated or not _same_rules_apply(old["metadata"], new["metadata"]):
             errors += object_meta.validate_metadata(kind, new["metadata"])
         if kind.builtin:
             object_meta.drop_nulls(new)
-        errors += builtin_rules.before_write(kind.stored_as, new)
+            errors += builtin_rules.before_write(kind.stored_as, new)
         outcome = kind.schema.process(new, old if validated else None)
         unknown += outcome.unknown
         if strict and unknown:
@@ -268,7 +268,7 @@ class Writer:
         errors += self._broken_rules(kind, outcome.errors, new, old, ratchets=not subresource)
         if kind.builtin and not errors:
             errors += builtin_rules.after_schema(kind.stored_as, new, old)
-        if resource.group_resource == builtin_rules.CRDS and not errors:
+        if kind.stored_as == builtin_rules.CRDS and not errors:
             errors += definitions.validate_change(old, new)
             if not errors:
                 errors += registry.establish(new, self.timestamp(), self.names_of_others(new))

@@ -38,20 +38,33 @@ class Node(NamedTuple):
 def fields_walk(
     nodes: Mapping[str, Node],
     defaults: Sequence[tuple[str, Callable[[], Any]]],
-    prune_at: SchemaPath | None,
+    place: SchemaPath,
+    required: Sequence[str],
     last: Walk | None,
+    *,
+    prunes: bool,
 ) -> Walk:
+    """``required`` and ``last`` are checked when all fields are."""
     # Plain tuples unpack faster than named ones.
     plain = {name: (node.expected, node.walk, node.admit) for name, node in nodes.items()}
+    # Of a scalar one value will do.
+    fill = [
+        (name, made, make if isinstance(made, dict | list) else None)
+        for name, make in defaults
+        for made in (make(),)
+    ]
+
+    miss = required_check(place, required)
 
     def walk(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        gone: list[str] = []
+        gone: list[str] | None = None
         for key, value in obj.items():
             try:
                 expected, child, admit = plain[key]
             except KeyError:
-                if prune_at is not None:
-                    out.add_unknown(prune_at.child(key), loc)
+                if prunes:
+                    out.add_unknown(place.child(key), loc)
+                    gone = gone or []
                     gone.append(key)
                 continue
             if type(value) is expected:
@@ -60,14 +73,20 @@ def fields_walk(
                 continue
             action = admit(value, loc, out)
             if action is DROP:
+                gone = gone or []
                 gone.append(key)
             elif action is not KEEP:
                 obj[key] = action  # the key exists, so the dict keeps its size
-        for key in gone:
-            del obj[key]
-        for key, make in defaults:
+        if gone is not None:
+            for key in gone:
+                del obj[key]
+        for key, made, make in fill:
             if key not in obj:
-                obj[key] = make()
+                obj[key] = made if make is None else make()
+        for key in required:
+            if key not in obj:
+                miss(obj, loc, out)
+                break
         if last is not None:
             last(obj, loc, out)
 
@@ -130,7 +149,7 @@ def items_walk(node: Node, entry: SchemaPath) -> Walk:
     return walk
 
 
-def required_check(place: SchemaPath, names: tuple[str, ...]) -> Walk:
+def required_check(place: SchemaPath, names: Sequence[str]) -> Walk:
     def check(obj: Any, loc: PathKeys, out: SchemaOutcome) -> None:
         for name in names:
             if name not in obj:

@@ -172,18 +172,23 @@ class _Compiler:
         ]
         if schema.get("x-kubernetes-embedded-resource") and place != SchemaPath():
             after.append(_embedded_check(place))
-        if required := schema.get("required"):
-            after.insert(0, containers.required_check(place, tuple(required)))
-        last = checks.combine(after)
+        required = tuple(schema.get("required") or ())
+        present = [containers.required_check(place, required)] if required else []
         additional = schema.get("additionalProperties")
         if additional:
             entry = self.node({} if additional is True else additional, place.entry())
-            return checks.combine([containers.map_walk(entry), *([last] if last else [])])
-        return self._properties_walk(schema, place, last)
+            return checks.combine([containers.map_walk(entry), *present, *after])
+        nodes, defaults = self._properties(schema, place)
+        prunes = self.keeping and not schema.get("x-kubernetes-preserve-unknown-fields")
+        if not nodes and not prunes:
+            return checks.combine([*present, *after])
+        return containers.fields_walk(
+            nodes, defaults, place, required, checks.combine(after), prunes=prunes
+        )
 
-    def _properties_walk(
-        self, schema: JsonSchema, place: SchemaPath, last: Walk | None
-    ) -> Walk | None:
+    def _properties(
+        self, schema: JsonSchema, place: SchemaPath
+    ) -> tuple[dict[str, Node], list[tuple[str, Make]]]:
         properties = schema.get("properties", {})
         nodes = {
             name: self.node(child, place.child(name))
@@ -200,10 +205,7 @@ class _Compiler:
             for name, child in properties.items():
                 if make := self._default(child):
                     defaults.append((name, make))
-        prunes = self.keeping and not schema.get("x-kubernetes-preserve-unknown-fields")
-        if not nodes and not prunes:
-            return last
-        return containers.fields_walk(nodes, defaults, place if prunes else None, last)
+        return nodes, defaults
 
     def _array_walk(self, schema: JsonSchema, place: SchemaPath) -> Walk | None:
         found = checks.size_checks(schema, place)

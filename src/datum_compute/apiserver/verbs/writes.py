@@ -140,7 +140,8 @@ def check_creatable(call: RequestContext, obj: dict[str, Any]) -> None:
     """Raises where nothing can be created now: the namespace is missing, or it or the
     definition is being deleted."""
     _check_namespace(call, obj)
-    if call.kind.resource.group_resource in call.plane.registry.terminating:
+    terminating = call.plane.registry.terminating
+    if terminating and call.kind.resource.group_resource in terminating:
         raise errors.method_not_allowed(
             "create not allowed while custom resource definition is terminating"
         )

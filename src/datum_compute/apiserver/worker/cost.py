@@ -41,7 +41,7 @@ _BUILTINS = frozenset(
 def _takes_long(verb: str, call: RequestContext) -> bool:
     body = call.request.body
     if verb in _WRITES and (
-        call.kind.schema.is_costly or call.kind.resource.group_resource == builtin_rules.CRDS
+        call.kind.schema.is_costly or call.kind.stored_as == builtin_rules.CRDS
     ):
         return True
     stored = None

@@ -21,7 +21,17 @@ class FieldType:
     """One place in an object. It answers for values of any type; the schema has checked that
     they are of the right one, or will."""
 
-    __slots__ = ("defaults", "element", "fields", "is_atomic", "is_open", "item", "keys", "merges")
+    __slots__ = (
+        "defaults",
+        "element",
+        "fields",
+        "is_atomic",
+        "is_open",
+        "item",
+        "keys",
+        "leaves",
+        "merges",
+    )
 
     def __init__(
         self,
@@ -37,6 +47,8 @@ class FieldType:
     ) -> None:
         self.fields = {name: (f"f:{name}", each) for name, each in (fields or {}).items()}
         """Those that have a name in the schema, with their labels."""
+        self.leaves = {name: label for name, (label, each) in self.fields.items() if each.is_leaf}
+        """The labels of those with nothing below them."""
         self.element = element
         """Of other fields; None where there are no others."""
         self.is_open = is_open
@@ -50,6 +62,10 @@ class FieldType:
         """The fields that tell the items of a list apart; none for a list of scalars."""
         self.defaults = defaults or {}
         """Of the keys."""
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.element is None and not (self.fields or self.merges or self.is_atomic)
 
     def child(self, name: str) -> tuple[str, FieldType, bool] | None:
         """The label and type of a field, and whether it is a named one; None if unknown."""
@@ -156,6 +172,7 @@ def type_of(kind: ServedKind) -> FieldType:
     if found is None:
         root = _from_schema(kind.schema.source)
         root.fields["metadata"] = ("f:metadata", OBJECT_META)
+        root.leaves.pop("metadata", None)
         found = _types[kind.schema] = root
     return found
 

@@ -54,8 +54,12 @@ def _map_set(
     """None where nothing is in the set; a leaf where ``out`` has nothing but the place itself."""
     out = {} if out is None else out
     is_written = purpose == _WRITTEN
-    named, element, is_open = type_.fields, type_.element, type_.is_open
+    named, leaves, element, is_open = type_.fields, type_.leaves, type_.element, type_.is_open
     for key, one in value.items():
+        leaf = leaves.get(key)
+        if leaf is not None and type(one) is not dict:
+            out[leaf] = LEAF
+            continue
         found = named.get(key)
         if found is not None:
             label, child = found

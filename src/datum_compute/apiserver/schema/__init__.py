@@ -56,7 +56,7 @@ class Schema:
         The object must be the caller's own: what the walk changes is not undone on errors.
 
         ``known`` has values at the root that are not judged: one that is the same object in both
-        is not walked.
+        is not walked, nor is one in an object at the root.
         """
         outcome = SchemaOutcome(known)
         with suppress(TooManyErrors):

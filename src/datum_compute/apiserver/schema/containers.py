@@ -93,17 +93,34 @@ def fields_walk(
     return walk
 
 
-def skip_validated(name: str, node: Node) -> Node:
-    """The node of a field of the root, which need not walk a value that is known."""
+_NOTHING: Mapping[str, Any] = {}
+
+
+def skip_validated(name: str, node: Node, *, is_root: bool) -> Node:
+    """The node of a field of the root, or of an object there, which need not walk a value that is
+    known."""
     expected, inner, admit = node
 
     def walk(value: Any, loc: PathKeys, out: SchemaOutcome) -> None:
-        if inner is not None and value is not out.known.get(name):
-            inner(value, loc, out)
+        known = out.known
+        held = known.get(name)
+        if inner is None or value is held:
+            return
+        if is_root:
+            out.known = held if type(held) is dict else _NOTHING
+        inner(value, loc, out)
+        out.known = known
 
     def admit_unknown(value: Any, loc: PathKeys, out: SchemaOutcome) -> Any:
-        is_known = value is not None and value is out.known.get(name)
-        return KEEP if is_known else admit(value, loc, out)
+        known = out.known
+        held = known.get(name)
+        if value is not None and value is held:
+            return KEEP
+        if is_root:
+            out.known = held if type(held) is dict else _NOTHING
+        action = admit(value, loc, out)
+        out.known = known
+        return action
 
     return Node(expected, inner and walk, admit_unknown)
 

@@ -27,7 +27,8 @@ class SchemaOutcome:
 
     def __init__(self, known: Mapping[str, Any] | None = None) -> None:
         self.known = known or {}
-        """Values at the root that are not judged, if the object has the very same."""
+        """Values at the root that are not judged, if the object has the very same; within an
+        object at the root, the values of the one that is known."""
         self.unknown: list[str] = []
         """Paths of fields that were dropped, as kubectl shows them: ``spec.list[0].y``. Of
         many, the first :data:`MAX_UNKNOWN`."""
@@ -58,6 +59,11 @@ class SchemaPath:
     """The path of a schema node, in pieces between the holes."""
 
     pieces: tuple[str, ...] = ("",)
+
+    @property
+    def is_of_root(self) -> bool:
+        """Whether it is a field of the whole object; False for a name with a dot."""
+        return len(self.pieces) == 1 and "." not in self.pieces[0] and bool(self.pieces[0])
 
     def child(self, name: str) -> SchemaPath:
         *before, last = self.pieces

@@ -196,7 +196,12 @@ class _Compiler:
             if self.keeping or child
         }
         if self.keeping and place == SchemaPath():
-            nodes = {name: containers.skip_validated(name, node) for name, node in nodes.items()}
+            for name, node in nodes.items():
+                nodes[name] = containers.skip_validated(name, node, is_root=True)
+        elif self.keeping and place.is_of_root:
+            for name, node in nodes.items():
+                if node.expected in (dict, list):
+                    nodes[name] = containers.skip_validated(name, node, is_root=False)
         if schema.get("x-kubernetes-embedded-resource"):
             for name, node in _ENVELOPE.items():
                 nodes.setdefault(name, node)

@@ -111,6 +111,7 @@ class RequestHandler:
         self._planes = planes
         self._rights = Rights(authorizer, store)
         self._tokens = tokens
+        self._users = access.StoredUsers()
         self._local = local
         self._admissions = tuple(admissions)
         self._metrics = metrics
@@ -211,7 +212,7 @@ class RequestHandler:
 
     def _user_of(self, path: str, token: str, audience: str) -> RequestUser | None:
         """The user of a token on the plane of a path."""
-        known = access.stored_user(token, self._store.users) if audience == AUDIENCE else None
+        known = self._users.find(token, self._store.users) if audience == AUDIENCE else None
         return known or self._tokens.user(token, routes.resolve(path).plane, audience)
 
     def _route(

@@ -271,6 +271,10 @@ def _merge_maps(live: dict[str, Any], config: dict[str, Any], type_: FieldType) 
         held = live.get(key, _ABSENT)
         if held is _ABSENT:
             new = wanted
+        elif type(held) is type(wanted) is str:
+            if held == wanted:
+                continue
+            new = wanted
         else:
             found = type_.child(key)
             new = merge(held, wanted, found[1] if found is not None else SCALAR)

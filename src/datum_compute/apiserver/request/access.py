@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any, Protocol
 
 import msgspec
@@ -97,16 +96,7 @@ class Authorizer(Protocol):
 
 
 def token_hash(token: str) -> bytes:
-    return _known_hash(token) if len(token) <= _CACHED_LENGTH else _hash(token)
-
-
-def _hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()
-
-
-_known_hash = lru_cache(1024)(_hash)
-_CACHED_LENGTH = 1024
-"""Of the longest token whose hash is remembered: those of users are shorter."""
 
 
 TokenUser = Callable[[str], RequestUser | None]
@@ -125,10 +115,25 @@ def authenticate(headers: Mapping[str, str], user_of: TokenUser) -> RequestUser:
     return user
 
 
-def stored_user(token: str, users: Mapping[bytes, StoredUser]) -> RequestUser | None:
-    # Looked up by hash, so the time it takes reveals nothing about a stored token.
-    row = users.get(token_hash(token))
-    return RequestUser(row.name, (*row.groups, AUTHENTICATED)) if row is not None else None
+class StoredUsers:
+    """The users that a store has. Those who ask are remembered by their token."""
+
+    def __init__(self) -> None:
+        self._rows: Mapping[bytes, StoredUser] = {}
+        self._known: dict[str, RequestUser] = {}
+
+    def find(self, token: str, rows: Mapping[bytes, StoredUser]) -> RequestUser | None:
+        """The user of a token among ``rows``, which are others after any change."""
+        if rows is not self._rows:
+            self._rows, self._known = rows, {}
+        user = self._known.get(token)
+        if user is None:
+            # Looked up by hash, so the time it takes reveals nothing about a stored token.
+            row = rows.get(token_hash(token))
+            if row is not None:
+                user = RequestUser(row.name, (*row.groups, AUTHENTICATED))
+                self._known[token] = user  # as many as there are users
+        return user
 
 
 def forbidden(user: RequestUser, attributes: Attributes) -> errors.ApiError:

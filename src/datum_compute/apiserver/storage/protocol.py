@@ -320,7 +320,7 @@ class Store(Protocol):
 
     @property
     def users(self) -> Mapping[bytes, StoredUser]:
-        """By the hash of the token."""
+        """By the hash of the token; another mapping after any change."""
         ...
 
     def subscribe(self, listener: Listener) -> None: ...

@@ -91,8 +91,8 @@ def with_entries(raw: bytes, managed: Managed) -> bytes:
     field of this name (:func:`..codec.encode_object`)."""
     if not managed:
         return raw
-    before, _, after = raw.partition(_METADATA)
-    return b'%b"metadata":{"managedFields":%b,%b' % (before, to_wire(managed), after)
+    start = raw.index(_METADATA) + len(_METADATA)
+    return b"".join((raw[:start], b'"managedFields":', to_wire(managed), b",", raw[start:]))
 
 
 _METADATA = b'"metadata":{'

@@ -23,7 +23,7 @@ class ListStream:
         tail: bytes,
         *,
         separator: bytes,
-        render: Callable[[bytes], bytes],
+        render: Callable[[bytes], bytes] | None,
         usage: Usage,
         slice_bytes: int = SLICE_BYTES,
     ) -> None:
@@ -50,10 +50,13 @@ class ListStream:
         parts, size = [self._head], 0
         self._head = b""
         for raw in self._items:
-            rendered = self._render(raw)
-            parts += (self._before, rendered)
+            size += len(raw)
+            if self._render is not None:
+                rendered = self._render(raw)
+                size += max(0, len(rendered) - len(raw))
+                raw = rendered
+            parts += (self._before, raw)
             self._before = self._separator
-            size += max(len(raw), len(rendered))
             if size >= self._slice_bytes:
                 return b"".join(parts)
         self.is_complete = True

@@ -47,14 +47,19 @@ class Renderer:
     def __init__(self, call: RequestContext, now: Callable[[], datetime]) -> None:
         self._call = call
         self._now = now
+        self._api_version = call.kind.resource.api_version
+        self._with_managed = call.request.with_managed_fields
 
     def stored(self, stored: StoredObject, content: tuple[bytes, Managed]) -> bytes:
         """A version as plain JSON, in the version of the API that is asked for and with its
         managed fields, unless the client wants none."""
-        return self.with_managed(convert_version(self._call.kind, stored, content[0]), content[1])
+        raw, managed = content
+        if stored.api_version != self._api_version:
+            raw = convert_version(self._call.kind, stored, raw)
+        return with_entries(raw, managed) if self._with_managed else raw
 
     def with_managed(self, raw: bytes, managed: Managed) -> bytes:
-        return with_entries(raw, managed) if self._call.request.with_managed_fields else raw
+        return with_entries(raw, managed) if self._with_managed else raw
 
     def written(self, written: WriteResult, code: int = 200) -> HttpResponse:
         """A response of what was written."""
@@ -86,7 +91,8 @@ class Renderer:
         }
         if form.yaml:
             return self._stream(items, to_yaml(encode_json(document)) + b"items:\n", _yaml_item)
-        field, render = "items", _unchanged
+        field: str = "items"
+        render: Callable[[bytes], bytes] | None = None
         if form.transform == "Table":
             row = tables.row_of(kind, self._now(), self._include_object())
             document |= tables.HEAD | {"columnDefinitions": tables.definitions(kind)}
@@ -98,7 +104,7 @@ class Renderer:
         return self._stream(items, head, render)
 
     def _stream(
-        self, items: Iterable[bytes], head: bytes, render: Callable[[bytes], bytes]
+        self, items: Iterable[bytes], head: bytes, render: Callable[[bytes], bytes] | None
     ) -> HttpResponse:
         yaml = self._call.form.yaml
         headers = {"content-type": YAML_TYPE} if yaml else errors.JSON_HEADERS
@@ -145,10 +151,6 @@ class Renderer:
 MAX_YAML = 16 * 1024
 """Bytes of an object that is written in the block style of YAML, which takes a thousand times as
 long as JSON. Larger ones are written as JSON, which is YAML too. A guess: some 30 ms."""
-
-
-def _unchanged(raw: bytes) -> bytes:
-    return raw
 
 
 def _yaml(raw: bytes) -> bytes:

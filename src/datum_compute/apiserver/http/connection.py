@@ -537,4 +537,4 @@ _JSON_HEADS = {
     code: f"{line}content-type: application/json\r\n".encode()
     for code, line in _STATUS_LINES.items()
 }
-"""With :data:`.errors.JSON_HEADERS`."""
+"""Of responses whose headers are those of plain JSON."""

@@ -187,8 +187,8 @@ def _compare_maps(
         elif element is not None:
             _compare(f"f:{key}", held, value, element, changed, removed)
     for key, held in old.items():
-        if key not in new and (found := type_.child(key)) is not None:
-            removed[found[0]] = written_set(held, found[1])
+        if key not in new and (gone := type_.child(key)) is not None:
+            removed[gone[0]] = written_set(held, gone[1])
 
 
 def _compare(

@@ -23,7 +23,7 @@ class ResourcePath(msgspec.Struct, frozen=True, gc=False):
     subresource: str = ""
 
 
-class Route(msgspec.Struct, frozen=True, gc=False):
+class PlanePath(msgspec.Struct, frozen=True, gc=False):
     """What a path of the server addresses."""
 
     plane: str
@@ -36,13 +36,13 @@ _CACHED_LENGTH = 512
 """Of the longest path that is remembered: so all of them together are not large."""
 
 
-def resolve(path: str) -> Route:
+def resolve(path: str) -> PlanePath:
     return _known_route(path) if len(path) <= _CACHED_LENGTH else _route(path)
 
 
-def _route(path: str) -> Route:
+def _route(path: str) -> PlanePath:
     plane, rest = planes.split_plane(path)
-    return Route(plane, rest, parse_resource_path(rest))
+    return PlanePath(plane, rest, parse_resource_path(rest))
 
 
 _known_route = lru_cache(2048)(_route)

@@ -76,7 +76,9 @@ class SimulatedProvider:
 
     def _report(self, target: InstanceTarget) -> InstanceReport:
         behaviour = parse_behaviour(target.instance.metadata.annotations)
-        age = asyncio.get_running_loop().time() - self._start(target, behaviour)
+        # First the start: where it is now, it must not be later than the time it is compared with.
+        start = self._start(target, behaviour)
+        age = asyncio.get_running_loop().time() - start
         interfaces = self._addresses(target) if age >= 0 and not behaviour.fail else ()
         policy = sleep.find_policy(target.instance.metadata.annotations)
         held = sleep.held_seconds(policy, self._env.now()) if policy is not None else 0.0

@@ -6,10 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.meta import Object
+from datum_compute.api.meta import Object, ObjectMeta
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.protocol import merge
+from datum_compute.env import SystemEnvironment
+from datum_compute.fleets.static import StaticFleet
+from datum_compute.providers.protocol import AVAILABLE, InstanceTarget
 from datum_compute.providers.simulated import SimulatedProvider
 from datum_compute.providers.simulated.behaviour import (
     CRASH_AFTER_SECONDS,
@@ -33,6 +38,17 @@ async def provided() -> AsyncIterator[StandinPlatform]:
 
 def address(obj: Object) -> str:
     return str(values(obj.status)["networkInterfaces"][0]["assignments"]["networkIP"])
+
+
+@pytest.mark.realtime
+async def test_an_instance_that_takes_no_time_to_start_is_reported_once() -> None:
+    """On the ordinary loop, whose clock goes on while the provider looks at it."""
+    env = SystemEnvironment()
+    metadata = ObjectMeta(name="app-0", namespace=NS, uid="a")
+    target = InstanceTarget("single", compute.Instance(metadata=metadata))
+    provider = SimulatedProvider(StaticFleet("cell", {}, env), env, networking_enabled=False)
+
+    assert (await provider.ensure(target)).available == AVAILABLE
 
 
 async def test_each_instance_gets_the_next_free_address_of_its_subnet() -> None:

@@ -54,7 +54,7 @@ TERMINATING_SECONDS = 5.0
 a namespace of the same name may follow, on a plane whose namespaces are not watched."""
 
 CONFLICT_SECONDS = 0.25
-"""The longest wait after a conflict: about the time in which the other write arrives."""
+"""The longest wait after a conflict where the cache does not show the other write before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +253,7 @@ class Controller:
         started = asyncio.get_running_loop().time()
         scope = log_context.enter(self.name, request, number)
         try:
-            with WriteRecording(self._own_writes) as writes:
+            with WriteRecording(self._own_writes) as recording:
                 try:
                     outcome = await self.reconcile(request) or DONE
                 except Exception as error:  # noqa: BLE001  # _conclude logs and counts it
@@ -264,9 +264,12 @@ class Controller:
             self._meter.ran(outcome, asyncio.get_running_loop().time() - started)
         if not self._intake.is_engaged(request.cluster):
             return  # disengaged since: nothing may wait for this cluster
-        if writes:
-            self._remember_writes(request, writes)
+        if recording.writes:
+            self._remember_writes(request, recording.writes)
         self._conclude(queue, request, outcome, number)
+        if isinstance(outcome, errors.Conflict):
+            for each in recording.refused:
+                each.cache.when_seen(each.expectation, partial(self._add, request))
 
     def _conclude(
         self, queue: Queue[Request], request: Request, outcome: Result | Exception, number: int

@@ -48,12 +48,14 @@ class CacheState(StrEnum):
 
 
 class CacheExpectation(msgspec.Struct, frozen=True, gc=False):
-    """Something a cache is to have seen: an object at a revision, or a deleted uid."""
+    """Something a cache is to have seen: an object at a revision, one that is newer than a
+    revision or gone, or a deleted uid."""
 
     namespace: str
     name: str
     resource_version: str = ""
     deleted_uid: str = ""
+    newer_than: str = ""
 
 
 class Cache:
@@ -162,6 +164,8 @@ class Cache:
                 or known.metadata.uid != expected.deleted_uid
                 or known.metadata.deleting
             )
+        if expected.newer_than:
+            return known is None or _is_newer(known.metadata.resource_version, expected.newer_than)
         wanted = expected.resource_version
         if known is not None and known.metadata.resource_version == wanted:
             return True
@@ -299,6 +303,12 @@ class Cache:
 def revision_of(resource_version: str) -> int:
     """A resource version as a number, or -1 when it is not a number."""
     return int(resource_version) if resource_version.isdecimal() else -1
+
+
+def _is_newer(revision: str, than: str) -> bool:
+    """Revisions that are not numbers can only be compared for equality."""
+    numbers = revision_of(revision), revision_of(than)
+    return numbers[0] > numbers[1] if min(numbers) >= 0 else revision != than
 
 
 def _is_older(obj: Object, known: Object) -> bool:

@@ -6,7 +6,8 @@ the client of each cluster records its writes; before the same key runs again, t
 have seen them. When they take too long, the object is read live and put into the cache.
 
 By the same record a watch can leave out the controller's own writes
-(:class:`OwnWriteFilter`).
+(:class:`OwnWriteFilter`), and a reconcile that a conflict has ended runs again as soon as the
+cache has the write that came first.
 
 The running reconcile is known through a context variable: a write inside it, however deep in
 the call, is recorded; a write outside one (a test, a tool) is not.
@@ -14,8 +15,9 @@ the call, is recorded; a write outside one (a test, a tool) is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from typing import Self
 
 import msgspec
 
@@ -87,32 +89,24 @@ class OwnWriteFilter:
         self._expected.clear()
 
 
-class _Run:
-    """The writes of a running reconcile."""
-
-    __slots__ = ("own_writes", "writes")
-
-    def __init__(self, own_writes: OwnWriteFilter | None) -> None:
-        self.own_writes = own_writes
-        self.writes: list[Write] = []
-
-
-_running: ContextVar[_Run | None] = ContextVar("running_reconcile", default=None)
+_running: ContextVar[WriteRecording | None] = ContextVar("running_reconcile", default=None)
 
 
 class WriteRecording:
-    """``with WriteRecording() as writes:`` collects the writes inside the block, and lets
+    """``with WriteRecording() as recording:`` collects the writes inside the block, and lets
     ``own_writes`` expect them."""
 
-    __slots__ = ("_own_writes", "_token")
+    __slots__ = ("_token", "own_writes", "refused", "writes")
 
     def __init__(self, own_writes: OwnWriteFilter | None = None) -> None:
-        self._own_writes = own_writes
+        self.own_writes = own_writes
+        self.writes: list[Write] = []
+        self.refused: list[Write] = []
+        """For writes refused as conflicts: that the cache sees the write that came first."""
 
-    def __enter__(self) -> list[Write]:
-        run = _Run(self._own_writes)
-        self._token = _running.set(run)
-        return run.writes
+    def __enter__(self) -> Self:
+        self._token = _running.set(self)
+        return self
 
     def __exit__(self, *error: object) -> None:
         _running.reset(self._token)
@@ -144,9 +138,13 @@ class RecordingClient(ReadForwarder):
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        patched = await self._client.patch(
-            resource, name, patch, namespace, subresource=subresource, dry_run=dry_run
-        )
+        try:
+            patched = await self._client.patch(
+                resource, name, patch, namespace, subresource=subresource, dry_run=dry_run
+            )
+        except errors.Conflict:
+            self._remember_conflict(resource, name, namespace, patch)
+            raise
         if not dry_run:
             self._remember(resource, patched)
         return patched
@@ -197,6 +195,19 @@ class RecordingClient(ReadForwarder):
                 revision = obj.metadata.resource_version
                 expectation = CacheExpectation(obj.namespace, obj.name, resource_version=revision)
                 run.writes.append(Write(self._client, cache, expectation))
+
+    def _remember_conflict(
+        self, resource: Resource, name: str, namespace: str, patch: Patch
+    ) -> None:
+        run = _running.get()
+        metadata = patch.body.get("metadata") if isinstance(patch.body, Mapping) else None
+        revision = metadata.get("resourceVersion") if metadata else None
+        if run is None or not revision:
+            return
+        for cache in self._caches(resource):
+            if cache.get(name, namespace) is not None:
+                expectation = CacheExpectation(namespace, name, newer_than=revision)
+                run.refused.append(Write(self._client, cache, expectation))
 
     def _holders(self, resource: Resource, name: str, namespace: str, uid: str) -> _Holders:
         """The caches that have what is about to be deleted."""

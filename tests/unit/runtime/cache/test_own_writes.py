@@ -96,6 +96,33 @@ async def test_the_key_runs_as_soon_as_the_event_arrives_and_not_later() -> None
     assert world.runs[1][0] == pytest.approx(released, abs=0.01)
 
 
+async def _label_part(cluster: Cluster, request: Request) -> None:
+    known = cluster.cache(PARTS).get("p", request.namespace)
+    assert known is not None
+    metadata = {"resourceVersion": known.metadata.resource_version, "labels": {"seen": "yes"}}
+    await cluster.client.patch(PARTS, "p", merge({"metadata": metadata}), request.namespace)
+
+
+async def test_a_key_runs_again_after_a_conflict_as_soon_as_the_other_write_arrives() -> None:
+    world = World(_label_part)
+    world.plane.put("p", resource=PARTS)
+
+    async with managed(world.env, world.controller):
+        await asyncio.sleep(1)
+        with world.plane.lagging():
+            world.plane.put("p", resource=PARTS, spec={"size": 2})
+            world.controller.enqueue(world.request)
+            await asyncio.sleep(1)
+            conflicts = world.controller.statistics().conflicts
+        released = asyncio.get_running_loop().time()
+        await asyncio.sleep(1)
+
+    assert conflicts > 0
+    assert world.runs[-1][0] == pytest.approx(released, abs=0.01)
+    assert world.controller.statistics().conflicts == conflicts
+    assert world.plane.wire("p", PARTS)["metadata"]["labels"] == {"seen": "yes"}
+
+
 async def test_other_keys_do_not_wait_meanwhile() -> None:
     world = World(_create_part)
 

@@ -17,6 +17,11 @@ def test_ready_networks_need_no_gate() -> None:
     assert gates.gates_for_new(networks_ready=True) == ("Quota",)
 
 
+def test_quota_that_is_not_enforced_needs_no_gate() -> None:
+    assert gates.gates_for_new(networks_ready=True, quota_enforced=False) == ()
+    assert gates.gates_for_new(networks_ready=False, quota_enforced=False) == ("Network",)
+
+
 @pytest.mark.parametrize(
     ("status", "observed", "stamped", "may"),
     [

@@ -34,6 +34,10 @@ class ContactMonitor:
         self._claims_selector = f"{compute.LABEL_SOURCE_CLUSTER}={cluster_name}"
         self._held_since: dict[str, float] = {}  # by namespace
 
+    @property
+    def quota_enforced(self) -> bool:
+        return self._projects is not None
+
     def reads(self, cell: Fleet) -> list[Read]:
         """The caches whose watches it checks."""
         reads: list[Read] = []

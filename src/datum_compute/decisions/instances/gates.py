@@ -8,15 +8,19 @@ from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 
 
-def gates_for_new(*, networks_ready: bool, names_data: bool = False) -> tuple[str, ...]:
+def gates_for_new(
+    *, networks_ready: bool, quota_enforced: bool = True, names_data: bool = False
+) -> tuple[str, ...]:
     """The gates a new Instance is stamped with, in order.
 
-    No Network gate where networks are ready already or networking is off: it would only be
-    removed again. ``names_data``: the template names ConfigMaps or Secrets.
+    No Network gate where networks are ready already or networking is off, and no Quota gate where
+    quota is not enforced: it would only be removed again. ``names_data``: the template names
+    ConfigMaps or Secrets.
     """
     network = () if networks_ready else (compute.GATE_NETWORK,)
+    quota = (compute.GATE_QUOTA,) if quota_enforced else ()
     data = (compute.GATE_REFERENCED_DATA,) if names_data else ()
-    return (*network, compute.GATE_QUOTA, *data)
+    return (*network, *quota, *data)
 
 
 def has_gate(instance: compute.Instance, gate: str) -> bool:

@@ -5,6 +5,7 @@ The test acts as quota and as the provider.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -33,6 +34,8 @@ from tests.support.controllers.cell_instances import (
 )
 from tests.support.controllers.planes import NAMESPACE, controller_planes, set_condition, settle
 from tests.support.objects import message
+
+WITHOUT_QUOTA = ("QuotaGranted", "True", "QuotaDisabled")
 
 
 async def test_a_claim_is_created_in_the_project_with_its_labels_consumer_and_amounts() -> None:
@@ -176,10 +179,34 @@ async def test_without_quota_everything_is_granted_and_no_claim_is_made() -> Non
         await create_prerequisites(w)
         async with w.running(without_quota(w)):
             await create(w)
-            await until_instance_shows(w, ("QuotaGranted", "True", "QuotaDisabled"))
+            await until_instance_shows(w, WITHOUT_QUOTA)
 
         assert (await w.project.list(quota.RESOURCE_CLAIMS)).items == []
         assert (await w.hub.list(compute.INSTANCES)).items == []
+
+
+async def test_the_first_status_of_an_instance_without_gates_waits_for_its_provider() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(without_quota(w)):
+            made = await create(w, gates=())
+            await asyncio.sleep(0.5)
+            found = await w.cell.get(compute.INSTANCES, NAME, w.hub_namespace)
+            assert found.metadata.resource_version == made.metadata.resource_version
+
+            await set_provider_condition(w, "Programmed", "True", "Programmed")
+            reported = ("Ready", "False", "Pending")
+            await until_instance_shows(w, WITHOUT_QUOTA, reported, within=0.4)
+
+
+async def test_an_instance_whose_provider_is_silent_has_a_status_after_a_second() -> None:
+    async with controller_planes() as w:
+        await create_prerequisites(w)
+        async with w.running(without_quota(w)):
+            await create(w, gates=())
+            await until_instance_shows(
+                w, WITHOUT_QUOTA, ("Ready", "False", "PendingProgramming"), within=1.5
+            )
 
 
 async def test_no_claim_is_created_until_the_namespace_has_its_labels() -> None:

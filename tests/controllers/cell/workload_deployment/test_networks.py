@@ -79,7 +79,7 @@ async def test_networks_are_requested_and_their_gate_is_removed_when_they_are_re
         async with w.running(controller(w, with_networks=True)):
             first = await until(w.cell, compute.INSTANCES, ZERO, w.hub_namespace, lambda o: True)
             view = first.view(compute.Instance)
-            assert view.gates == (compute.GATE_NETWORK, compute.GATE_QUOTA)
+            assert view.gates == (compute.GATE_NETWORK,)
             assert view.spec.location is not None
             assert view.spec.location.name == "dfw"
             found = await status(w, (1, 0, 0, 2))
@@ -93,11 +93,11 @@ async def test_networks_are_requested_and_their_gate_is_removed_when_they_are_re
                 compute.INSTANCES,
                 ZERO,
                 w.hub_namespace,
-                lambda obj: obj.view(compute.Instance).gates == (compute.GATE_QUOTA,),
+                lambda obj: obj.view(compute.Instance).gates == (),
             )
             await report_serving(w, ZERO)
             second = await until(w.cell, compute.INSTANCES, ONE, w.hub_namespace, lambda o: True)
-            assert second.view(compute.Instance).gates == (compute.GATE_QUOTA,)
+            assert second.view(compute.Instance).gates == ()
 
         binding = await w.cell.get(networking.NETWORK_BINDINGS, f"{NAME}-net-0", w.hub_namespace)
         spec = binding.view(networking.NetworkBinding).spec
@@ -143,7 +143,7 @@ async def test_a_new_network_is_bound_before_an_instance_starts_in_it() -> None:
                 lambda obj: not obj.view(compute.Instance).ready,
             )
             view = found.view(compute.Instance)
-            assert view.gates == (compute.GATE_NETWORK, compute.GATE_QUOTA)
+            assert view.gates == (compute.GATE_NETWORK,)
             assert await bound_networks(w) == ["blue"]
 
             await bind(w, "blue")
@@ -153,7 +153,7 @@ async def test_a_new_network_is_bound_before_an_instance_starts_in_it() -> None:
                 compute.INSTANCES,
                 ZERO,
                 w.hub_namespace,
-                lambda obj: obj.view(compute.Instance).gates == (compute.GATE_QUOTA,),
+                lambda obj: obj.view(compute.Instance).gates == (),
             )
 
 

@@ -20,6 +20,7 @@ from tests.support.controllers.cell_deployments import (
     change,
     controller,
     deleting,
+    federated_controller,
     given,
     replaced,
     scale,
@@ -39,7 +40,7 @@ from tests.support.objects import condition, find, message, until, until_gone, u
 async def test_an_instance_carries_its_labels_owner_finalizers_gates_and_hash() -> None:
     async with controller_planes() as w:
         made = await given(w, 1)
-        async with w.running(controller(w)):
+        async with w.running(federated_controller(w, w.project)):
             found = (await until_names(w.cell, compute.INSTANCES, ZERO))[0]
 
         view = found.view(compute.Instance)
@@ -63,6 +64,15 @@ async def test_an_instance_carries_its_labels_owner_finalizers_gates_and_hash() 
         assert owner.uid == made.metadata.uid
         assert view.gates == (compute.GATE_QUOTA,)
         assert view.template_hash
+
+
+async def test_an_instance_has_no_quota_gate_where_quota_is_not_enforced() -> None:
+    async with controller_planes() as w:
+        await given(w, 1)
+        async with w.running(controller(w)):
+            found = (await until_names(w.cell, compute.INSTANCES, ZERO))[0]
+
+        assert found.view(compute.Instance).gates == ()
 
 
 async def test_instances_are_created_in_order_each_after_its_predecessor_is_ready() -> None:

@@ -57,9 +57,15 @@ LOGGED_SECONDS = 15.0
 minute has it."""
 
 START_SECONDS = 1.0
-"""How long the write-back waits for the provider's first report after the last gate is removed. A
-report within this time saves one write on the hub and one in the project."""
+"""How long the provider's first report is waited for once an Instance has no gates. Within this
+time it saves a write: of the first status where the Instance was created without gates, else of
+the copy on the hub and with it one in the project."""
 
+
+_WITHOUT_REPORT = ConditionState(
+    conditions.UNKNOWN, compute.REASON_PENDING, compute.WAITING_FOR_CONTROLLER
+)
+"""Ready of a new Instance."""
 
 NO_DATA = ConditionState(conditions.TRUE, compute.REASON_DATA_READY, "The Instance names no data")
 
@@ -118,6 +124,10 @@ class InstanceReconciler:
                     created = instance.metadata.creation_timestamp
                     delay = min(DATA_SECONDS, pending_requeue(created, self._env.now()))
                     requeue = delay if requeue is None else min(requeue, delay)
+            if _is_unreported(instance.view(compute.Instance)):
+                self._expect_report(instance)
+                if (due_in := self._first_report_due_in(instance)) > 0:
+                    return after(due_in)
             instance = await self._report(cell, instance, gate_conditions)
             if (due_in := self._first_report_due_in(instance)) > 0:
                 return _sooner(requeue, evaluation.requeue_after, due_in)
@@ -173,9 +183,12 @@ class InstanceReconciler:
             self._env.fault("instance.before-gate")
             instance = await ensure_gates_removed(cell.client, instance, *decided.cleared_gates)
             if self._hub is not None:
-                until = asyncio.get_running_loop().time() + START_SECONDS
-                self._starting[instance.metadata.uid] = until
+                self._expect_report(instance)
         return instance
+
+    def _expect_report(self, instance: Object) -> None:
+        until = asyncio.get_running_loop().time() + START_SECONDS
+        self._starting.setdefault(instance.metadata.uid, until)
 
     def _first_report_due_in(self, instance: Object) -> float:
         """Seconds left to wait for the provider's first report. Lost on restart: the Instance is
@@ -309,6 +322,12 @@ async def _ensure_finalizers(cell: Cluster, instance: Object) -> Object:
             cell.client, compute.INSTANCES, instance, finalizer=finalizer
         )
     return instance
+
+
+def _is_unreported(instance: compute.Instance) -> bool:
+    """Whether nothing was reported on it, and no gate holds it: it was created without gates."""
+    ready = conditions.find(instance.status.conditions, compute.CONDITION_READY)
+    return _may_start(instance) and (ready is None or ConditionState.of(ready) == _WITHOUT_REPORT)
 
 
 def _may_start(instance: compute.Instance) -> bool:

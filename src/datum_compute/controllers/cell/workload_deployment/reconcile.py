@@ -199,7 +199,11 @@ class DeploymentReconciler:
             deployment,
             revision,
             state.location or deployment.view(compute.WorkloadDeployment).status.location,
-            gates_for_new(networks_ready=state.ready, names_data=waits_for_data),
+            gates_for_new(
+                networks_ready=state.ready,
+                quota_enforced=self._contacts.quota_enforced,
+                names_data=waits_for_data,
+            ),
         )
 
     async def _network_state(self, cell: Cluster, deployment: Object) -> NetworkState:

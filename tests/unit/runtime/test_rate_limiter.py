@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from datum_compute.runtime.workqueue.rate_limiter import (
+    COST_FACTOR,
     LATE_FACTOR,
-    MAX_LATE_SECONDS,
+    MAX_ADDED_SECONDS,
     MIN_INTERVAL_SECONDS,
     RateLimiter,
 )
@@ -39,7 +40,7 @@ async def test_a_late_process_waits_longer_for_the_next_write() -> None:
     assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS + LATE_FACTOR * 0.05)
 
     await come_late(limiter, "a", 60.0)
-    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS + MAX_LATE_SECONDS)
+    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS + MAX_ADDED_SECONDS)
 
 
 async def test_a_punctual_write_ends_the_slowdown() -> None:
@@ -59,3 +60,13 @@ async def test_a_write_without_a_wait_does_not_measure_lateness() -> None:
     limiter.spend("a")
 
     assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS)
+
+
+async def test_a_write_that_takes_long_waits_longer_for_the_next() -> None:
+    limiter = RateLimiter()
+    limiter.spend("a", took=0.03)
+    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS + COST_FACTOR * 0.03)
+    assert limiter.delay("a", urgent=True) == pytest.approx(MIN_INTERVAL_SECONDS)
+
+    limiter.spend("a", took=10.0)
+    assert limiter.delay("a") == pytest.approx(MIN_INTERVAL_SECONDS + MAX_ADDED_SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -275,7 +276,9 @@ class DeploymentReconciler:
         orphan: OrphanCheck = MANAGED,
         data: ConditionState | None = None,
     ) -> Result:
-        left = self._reports.delay(deployment.metadata.uid)
+        # With no step left, no other report follows that this one could be part of.
+        complete = plan is not NO_PLAN and not plan.actions
+        left = self._reports.delay(deployment.metadata.uid, urgent=complete)
         if left > 0:
             # Before Instances are counted: with many Instances that is most of a reconcile.
             return after(left)
@@ -302,11 +305,13 @@ class DeploymentReconciler:
         if not patch.difference(patch.values(deployment.status), status):
             return DONE
         # The only writer: the federator writes in projects, and does not run on a single cluster.
+        started = asyncio.get_running_loop().time()
         written = await patch.write_status(
             cell.client, compute.WORKLOAD_DEPLOYMENTS, deployment, status
         )
         # Not before: after a refused write the limit would stand in for the growing delay.
-        self._reports.spend(deployment.metadata.uid)
+        took = asyncio.get_running_loop().time() - started
+        self._reports.spend(deployment.metadata.uid, took=took)
         await self._signals.record_events(cell, deployment, written)
         _log_blocked(deployment, written, plan)
         return DONE

@@ -14,7 +14,7 @@ lost its last deployment, and engaged only if it holds claims of this cell.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 
 from datum_compute.api import core
@@ -159,7 +159,7 @@ class _Presence:
         namespace = namespaces.get(name)
         project = ""
         if namespace is not None and deployments.has_any(name):
-            project = _project_of(namespace, *deployments.list(name))
+            project = _project_of(_labelled(namespace, deployments))
         self._move((cluster, name), project)
 
     def _move(self, place: CellNamespace, project: str) -> None:
@@ -189,9 +189,15 @@ class _Presence:
         self.changes.note(project)
 
 
-def _project_of(*objects: Object) -> str:
-    """The project that the first of these objects with a label names. A namespace may have lost its
-    labels; its deployments have the same."""
+def _labelled(namespace: Object, deployments: Cache) -> Iterator[Object]:
+    """The namespace, and then, listed only if asked for, its deployments, which have the same
+    labels: a namespace may have lost its own."""
+    yield namespace
+    yield from deployments.list(namespace.name)
+
+
+def _project_of(objects: Iterable[Object]) -> str:
+    """The project that the first of these objects with a label names."""
     labels = (each.metadata.labels.get(compute.LABEL_UPSTREAM_CLUSTER_NAME) for each in objects)
     return names.decode_project(next((label for label in labels if label), ""))
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from datum_compute.api import planes
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client import errors
+from datum_compute.client.client import ApiClient
+from datum_compute.client.http.transport import HttpTransport
+from datum_compute.client.remote_command import CommandRequest, RemoteCommand, start_command
+from datum_compute.env import SystemEnvironment
 from datum_compute.providers.container import host
+from datum_compute.providers.sandbox import LABEL_NAME
 from tests.support.cli.container_platform import Person, wait_until
 from tests.support.cli.pseudo_terminal import CTRL_C, Terminal
 
@@ -155,6 +165,105 @@ def test_output_without_a_reader_does_not_fill_the_platforms_memory(person: Pers
     )
 
 
+def running(person: Person, marker: str) -> list[str]:
+    """The processes of the first instance whose command has this word."""
+    [found] = [each for each in person.containers() if each["Labels"][LABEL_NAME] == NAME]
+    inside = os.readlink(f"/proc/{person.process_of(str(found['Id']))}/ns/pid")
+    shown = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            if marker in words and os.readlink(entry / "ns/pid") == inside:
+                shown.append(words)
+        except OSError:
+            continue  # it has ended meanwhile
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("script", "number"),
+    [
+        ("sleep 4321; echo done", signal.SIGKILL),
+        ("sleep 4321; echo done", signal.SIGINT),
+        ("trap '' HUP TERM; sleep 4321 & sleep 4321; sleep 4321", signal.SIGTERM),
+        ("busybox yes 4321", signal.SIGKILL),
+    ],
+)
+def test_nothing_is_left_of_a_command_whose_client_is_killed(
+    person: Person, script: str, number: signal.Signals
+) -> None:
+    client = subprocess.Popen(
+        person.command("exec", NAME, "--", "/bin/sh", "-c", script),
+        stdout=subprocess.PIPE,
+        env=person.environment,
+    )
+    try:
+        wait_until(lambda: bool(running(person, "4321")), "the command does not run")
+        client.send_signal(number)
+        wait_until(lambda: not running(person, "4321"), "the command runs on", seconds=20)
+    finally:
+        client.kill()
+        client.communicate()
+    assert running(person, "httpd")
+    person.succeeds("exec", NAME, "--", "ls")
+
+
+def test_of_two_hundred_sessions_at_once_three_run_and_nothing_is_left(person: Person) -> None:
+    pid = person.state.holder()
+    before = resident(pid)
+    running_now, refused = asyncio.run(_open_sessions(person, 200))
+
+    assert (running_now, refused) == (3, 197)
+    wait_until(lambda: not running(person, "4321"), "a command runs on", seconds=20)
+    assert resident(pid) - before < 32 * 2**20
+    person.succeeds("exec", NAME, "--", "ls")
+
+
+async def _open_sessions(person: Person, number: int) -> tuple[int, int]:
+    """How many of so many at once run, and how many were refused for being too many."""
+    env = SystemEnvironment()
+    server = person.state.running()
+    assert server is not None
+    client = ApiClient(
+        HttpTransport(server.address, ca_pem=person.state.ca_pem(), max_connections=number),
+        cluster="demo",
+        prefix=planes.plane_prefix(planes.PROJECT.plane("demo")),
+        token=person.state.token() or "",
+    )
+    request = CommandRequest(("/bin/sh", "-c", "sleep 4321"))
+    try:
+        found = await asyncio.gather(
+            *(
+                start_command(client, compute.INSTANCES, NAME, "default", request, env)
+                for _ in range(number)
+            ),
+            return_exceptions=True,
+        )
+        others = [each for each in found if not isinstance(each, RemoteCommand | errors.Throttled)]
+        assert not others, others[0]
+        sessions = [each for each in found if isinstance(each, RemoteCommand)]
+        for each in sessions:
+            await each.aclose()
+        return len(sessions), number - len(sessions)
+    finally:
+        await client.close()
+
+
+def test_a_gigabyte_of_output_arrives_whole(person: Person) -> None:
+    pid = person.state.holder()
+    before = most = resident(pid)
+    flood = "busybox dd if=/dev/zero bs=65536 count=16384 2>/dev/null; exit 3"
+    command = person.command("exec", NAME, "--", "/bin/sh", "-c", flood)
+    size = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=person.environment) as reader:
+        assert reader.stdout is not None
+        while part := reader.stdout.read(2**20):
+            size += len(part)
+            most = max(most, resident(pid))
+    assert (size, reader.returncode) == (2**30, 3)
+    assert most - before < 32 * 2**20
+
+
 def resident(pid: int | None) -> int:
     with open(f"/proc/{pid}/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -170,6 +279,8 @@ def test_a_session_ends_with_its_instance_and_with_the_platform(person: Person) 
     person.succeeds("local", "down")
     assert terminal.ends() != 0
     assert terminal.was_restored
+    log = (person.state.path / "platform.log").read_text()
+    assert log.count("command started") == log.count("command ended")
     person.starts()
     wait_until(
         lambda: all(each["status"] == "Available" for each in person.instances()),

@@ -27,6 +27,7 @@ from datum_compute.apiserver.http.listener import serve
 from datum_compute.apiserver.storage.protocol import StoreDamaged, StoreRefused
 from datum_compute.apiserver.worker.process import WorkerProcess
 from datum_compute.assembly import event_loop
+from datum_compute.assembly.local import cell_providers
 from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.assembly.local.platform import LocalPlatform
 from datum_compute.assembly.local.state import (
@@ -184,8 +185,9 @@ async def _run(
 
     def stop(_: signal.Signals) -> None:
         stopping.set()
-        # Every watch and cluster would log its end now.
+        # Every watch and cluster would log its end now. Commands that end with the platform do.
         logging.getLogger().setLevel(logging.ERROR)
+        logging.getLogger(cell_providers.__name__).setLevel(logging.INFO)
         main.cancel()
 
     event_loop.on_stop_signal(stop)

@@ -3,15 +3,21 @@
 The engine turns the request that starts a command into a connection to it. Without a terminal it
 frames the output as it does logs. The exit code is asked for afterwards.
 
-Both engines leave a command running when its connection is lost. Its input ends then; on a
-terminal Ctrl-D is sent, which ends a shell that waits at its prompt.
+Both engines leave a command running when its connection is lost, and have no call that ends it.
+So its processes are sent HUP, and KILL some time later, by their ids on this host: the engine runs
+each command in a session of the kernel of its own. Where the platform may not signal them, or the
+engine is on another host, the input of the command ends; on a terminal Ctrl-D is sent, which ends a
+shell that waits at its prompt.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
+from pathlib import Path
 
 from datum_compute.client.remote_command import (
     QUEUED,
@@ -42,6 +48,8 @@ MAX_ENGINE_TEXT = 16 * 1024
 EXIT_ATTEMPTS = 50
 EXIT_SECONDS = 0.1
 """Between two questions for the exit code, which podman may know a moment after the output ends."""
+HANGUP_ATTEMPTS = 10
+"""Looks at what was sent HUP, before it is killed."""
 
 
 async def start(
@@ -179,7 +187,48 @@ class ContainerCommand:
             await asyncio.sleep(0)
         try:
             await close_stream(self._stream)
+            if not self._has_ended:
+                await self._hang_up()
         finally:
             on_close, self._on_close = self._on_close, None
             if on_close is not None:
                 on_close()
+
+    async def _hang_up(self) -> None:
+        """End what is left of it, as a terminal does that is gone."""
+        try:
+            found = await self._engine.inspect_exec(self._id)
+        except (EngineRefused, EngineUnreachable):
+            return  # it ends with its container, or with the next stop of the platform
+        leader, container = int(found.get("Pid") or 0), str(found.get("ContainerID") or "")
+        if not leader or not container:
+            return
+        signal_session(leader, container, signal.SIGHUP)
+        for _ in range(HANGUP_ATTEMPTS):
+            if not session_processes(leader, container):
+                return
+            await asyncio.sleep(EXIT_SECONDS)
+        signal_session(leader, container, signal.SIGKILL)
+
+
+def session_processes(leader: int, container: str) -> list[int]:
+    """The processes of this host that belong to a session of this container; none where the
+    engine runs its containers on another host, whose ids mean nothing here."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            is_mine = int(fields[3]) == leader and fields[0] != "Z"
+            if is_mine and container in (entry / "cgroup").read_text():
+                found.append(int(entry.name))
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+def signal_session(leader: int, container: str, number: signal.Signals) -> None:
+    for pid in session_processes(leader, container):
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            continue  # of a user whose processes this platform may not end, such as an engine's

@@ -149,6 +149,16 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
         assert expected in person.types("local", "status", "-o", wanted).stdout.splitlines()
 
 
+def test_the_status_has_the_urls_that_are_served(person: Person) -> None:
+    person.succeeds("local", "up", "--detach", "--cities", "DFW", "--runtime", "simulated")
+    assert person.reads("local", "status")["urls"] == []
+    shown = person.succeeds("deploy", "web", "--image=a:1", "--city=DFW", "--http-port=80", "--yes")
+    url = shown.splitlines()[-1]
+
+    assert person.reads("local", "status")["urls"] == [url]
+    assert f"URL       {url}" in person.succeeds("local", "status").splitlines()
+
+
 def test_a_user_is_added_and_removed_in_every_format(person: Person) -> None:
     person.succeeds("local", "up", "--detach", "--cities", "DFW", "--runtime", "simulated")
     add = ("local", "user", "add", "ana", "--role")

@@ -58,6 +58,9 @@ class RouteTable:
         """``workload.project`` of each."""
         return sorted(f"{workload}.{project}" for project, workload in self._routes)
 
+    def urls(self, port: int) -> list[str]:
+        return [url_of(project, workload, port) for project, workload in sorted(self._routes)]
+
 
 def router_controller(projects: Fleet, table: RouteTable, port: int) -> Controller:
     """``port`` is where the router listens."""

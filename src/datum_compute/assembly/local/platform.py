@@ -181,6 +181,7 @@ class LocalPlatform:
                 self.partitions,
                 users,
                 lambda: self.console,
+                lambda: self.routes.urls(self.settings.router_port),
             )
             self._server = ApiServer(
                 self.env,

@@ -67,15 +67,17 @@ class LocalVerbs:
         partitions: Partitions,
         users: LocalUsers,
         console: Callable[[], Handler | None] = lambda: None,
+        urls: Callable[[], list[str]] = list,
     ) -> None:
         """``console`` makes links to the console; it has none before the platform is ready, nor
-        where none is served."""
+        where none is served. ``urls`` are those that the router serves."""
         self._env = env
         self._settings = settings
         self._partitions = partitions
         self._planes = planes
         self._users = users
         self._console = console
+        self._urls = urls
         self._started: datetime = env.now()
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
@@ -124,6 +126,7 @@ class LocalVerbs:
             "cities": list(self._settings.cities),
             "disconnected": [cell.upper() for cell in self._partitions.cells],
             "project": self._settings.project,
+            "urls": self._urls(),
             "planes": self._planes(),
             "uptimeSeconds": int((self._env.now() - self._started).total_seconds()),
         }

@@ -84,6 +84,7 @@ def status(context: Context, state: StateDirectory) -> int:
                 f"Runtime   {view['runtime']}",
                 f"Cities    {', '.join(_city(view, city) for city in view['cities'])}",
                 f"Planes    {', '.join(view['planes'])}",
+                *(f"URL       {url}" for url in view["urls"]),
             ]
         ),
         names=[view["address"]],

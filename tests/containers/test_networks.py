@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from bench.containers import build_target
+from bench.sleep import ask_early
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers.conformance import networks as kit
 from datum_compute.providers.conformance.harness import remove, wait
-from datum_compute.providers.container import host, sockets
+from datum_compute.providers.container import host, sockets, spec
 from datum_compute.providers.container.engine import ContainerEngine
 from datum_compute.providers.container.networks import EngineNetworks
 from tests.support.providers.container import container_cell, free_range
@@ -82,3 +84,35 @@ async def test_a_network_lives_as_long_as_its_subnet(engine: str) -> None:
             return not await own.subnets()
 
         await wait(cell, removed, "the network of a deleted Subnet stays")
+
+
+async def test_what_is_started_again_is_reached_at_once(engine: str) -> None:
+    """Also while the kernel of this host remembers where its address was before."""
+    env = SystemEnvironment()
+    range_ = await free_range(env, engine)
+    socket = await sockets.find_socket(env, engine)
+    assert socket is not None
+    mark = env.new_uid()[:12]
+    labels, limits = spec.platform_labels(mark, "dfw"), sockets.limits_of_this_host(engine)
+    async with ContainerEngine(socket) as opened:
+        try:
+            own = EngineNetworks(lambda: opened, mark, "dfw")
+            network = await own.ensure("default", "subnet", range_)
+            # The second one keeps the network, and so what is remembered about the first.
+            addresses = [str(range_[2]), str(range_[3])]
+            for number, address in enumerate(addresses):
+                place = spec.Attachment(network, address, "127.101.0.1", activated=True)
+                body = spec.build_body(build_target(number), 0, place, limits, labels)
+                await opened.start(await opened.create(f"again-{mark}-{number}", body))
+            for _ in range(8):
+                await _reach(addresses[0])
+                await opened.stop(f"again-{mark}-0", 1)
+                await opened.start(f"again-{mark}-0")
+            await _reach(addresses[0])
+        finally:
+            await host.end_containers(env, engine, mark, remove=True)
+
+
+async def _reach(address: str) -> None:
+    async with asyncio.timeout(4):
+        await ask_early(address)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -183,6 +184,13 @@ def ulimits(limits: HostLimits) -> dict[str, Any]:
     return {"Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in named.items()]}
 
 
+def hardware_address(address: str) -> str:
+    """One for each IPv4 address, as docker has it. podman gives a new one at every start, and the
+    kernel of this host sends to the one it knows for up to a minute: until then nothing that was
+    started again could be reached."""
+    return ":".join(f"{each:02x}" for each in (0x02, 0x42, *IPv4Address(address).packed))
+
+
 def _attach(
     body: dict[str, Any],
     host: dict[str, Any],
@@ -191,11 +199,11 @@ def _attach(
 ) -> None:
     if attachment.network:
         host["NetworkMode"] = attachment.network
-        body["NetworkingConfig"] = {
-            "EndpointsConfig": {
-                attachment.network: {"IPAMConfig": {"IPv4Address": attachment.network_ip}}
-            }
+        endpoint = {
+            "IPAMConfig": {"IPv4Address": attachment.network_ip},
+            "MacAddress": hardware_address(attachment.network_ip),
         }
+        body["NetworkingConfig"] = {"EndpointsConfig": {attachment.network: endpoint}}
     ports = [
         f"{port.port}/{port.protocol.lower()}" for each in sandbox.containers for port in each.ports
     ]

@@ -89,7 +89,10 @@ def test_declared_ports_are_published_on_the_loopback_address() -> None:
         "53/udp": [{"HostIp": "127.64.0.2", "HostPort": "53"}],
     }
     endpoint = found["NetworkingConfig"]["EndpointsConfig"]["datum-dfw-1"]
-    assert endpoint == {"IPAMConfig": {"IPv4Address": "10.128.0.2"}}
+    assert endpoint == {
+        "IPAMConfig": {"IPv4Address": "10.128.0.2"},
+        "MacAddress": "02:42:0a:80:00:02",
+    }
 
 
 def test_further_containers_join_the_network_of_the_first() -> None:

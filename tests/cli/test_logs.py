@@ -173,7 +173,7 @@ def test_following_names_a_city_that_does_not_answer_and_shows_its_lines_later()
 
         assert len(set(lines)) == 8
         assert [line[:15] for line in lines[-2:]] == ["api-default-dfw"] * 2
-        assert said.count("cell dfw is disconnected") == 2  # each instance once
+        assert said.count("cell dfw is disconnected") == 1  # not for each of its instances
 
 
 def test_logs_on_a_platform_without_logs_exits_13() -> None:
@@ -201,17 +201,40 @@ def test_instances_that_print_nothing_are_not_an_error() -> None:
         assert (chosen.code, chosen.out, chosen.err) == (0, "", "No matching lines.\n")
 
 
-def test_a_disconnected_city_does_not_hide_the_logs_of_others() -> None:
+def test_a_disconnected_city_is_named_once_and_does_not_hide_the_logs_of_others() -> None:
     with cli_session() as here:
-        here.run(DEPLOY)
+        here.run(f"{DEPLOY} --min=3")
         here.platform.partitions.disconnect("dfw")
 
-        both = here.run("logs api")
+        both = here.run("logs api --city LHR")
+        fresh = here.run("logs api")
+        here.wait(600)
+        later = here.run("logs api")
         alone = here.run("logs --city DFW")
 
         why = "cell dfw is disconnected, so the logs of its instances cannot be read"
-        assert both.code == 0
-        assert both.err == f"{DFW}: {why}\n"
-        assert both.out == f"{LHR} | simulated: started a:1 (no container runs)\n"
+        assert (both.code, both.err) == (0, "")
+        assert (fresh.code, later.code) == (0, 0)
+        assert fresh.err.startswith(f"{DFW} and 2 more: {why}\n")
+        assert later.err.startswith(f"{DFW} and 2 more: {why}; last report over 9m")
+        assert "Try:  datumctl-compute cities" in later.err
+        assert later.out == both.out
         assert alone.code == 1
         assert f"logs are unavailable: {why}" in alone.err
+
+
+def test_lines_of_the_same_second_keep_the_order_of_their_instance() -> None:
+    """podman tells times in whole seconds."""
+    lines = [f"2026-01-01T00:00:0{number // 4}Z {number}" for number in range(12)]
+    with cli_session() as here:
+        here.run(DEPLOY)
+        for name in (DFW, LHR):
+            here.logs[f"{name}/log"] = "\n".join(lines) + "\n"
+
+        shown = here.run("logs api --timestamps").out.splitlines()
+
+        times = [line.split(" | ")[1].split()[0] for line in shown]
+        assert times == sorted(times)
+        for name in (DFW, LHR):
+            numbers = [int(line.split()[-1]) for line in shown if line.startswith(name)]
+            assert numbers == list(range(12))

@@ -87,6 +87,26 @@ def test_lines_of_two_cities_are_followed_through_a_roll(person: Person, tmp_pat
         assert followed.of(city, "second")[0] == 1
 
 
+def test_lines_of_two_cities_are_merged_by_time_while_one_rolls(person: Person) -> None:
+    command = person.command("restart", "count", "--city", "LHR", "--window=0s", "--yes")
+    seen: list[list[str]] = []
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=person.environment
+    ) as rolling:
+        while rolling.poll() is None:
+            shown = person.succeeds("logs", "count", "--timestamps", "--tail", "10")
+            seen.append(shown.splitlines())
+    assert rolling.returncode == 0
+    for lines in seen:
+        times = [line.split(" | ")[1].split()[0] for line in lines]
+        assert times == sorted(times), lines
+        for city in ("dfw", "lhr"):
+            numbers = [int(line.split()[-1]) for line in lines if f"-{city}-" in line]
+            assert not numbers or are_whole(numbers), lines
+    for city in ("dfw", "lhr"):
+        assert any(f"-{city}-" in line for lines in seen for line in lines)
+
+
 def test_a_city_that_does_not_answer_is_named_and_its_lines_come_later(
     person: Person, tmp_path: Path
 ) -> None:

@@ -7,12 +7,14 @@ restarts of a container, until the Instance is removed.
 from __future__ import annotations
 
 import asyncio
+import heapq
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 from typing import Protocol
 
-from datum_compute.providers.protocol import LogLine
+from datum_compute.providers.protocol import LinesAway, LogLine
 
 LONGEST_LINE = 256 * 1024
 """A longer line is cut into several."""
@@ -23,10 +25,6 @@ FIRST_RETRY_SECONDS = 1.0
 ``LOOK_SECONDS``."""
 LAST_LINES_SECONDS = 1.0
 """How long the lines of a removed Instance are still read."""
-
-
-class LinesAway(Exception):
-    """What keeps the lines does not answer, or not yet: a reader that follows tries again."""
 
 
 class ContainerGone(Exception):
@@ -81,8 +79,9 @@ class FollowableLogs:
         self, uid: str, *, tail: int | None, since: datetime | None, follow: bool
     ) -> AsyncIterator[LogLine]:
         if not follow:
-            for line in await self._past(uid, tail, since):
-                yield line
+            async with aclosing(self._past(uid, tail, since)) as past:
+                async for line in past:
+                    yield line
             return
         follower = _Follower()
         self._followers.setdefault(uid, set()).add(follower)
@@ -100,15 +99,31 @@ class FollowableLogs:
             if not self._followers[uid]:
                 del self._followers[uid]
 
-    async def _past(self, uid: str, tail: int | None, since: datetime | None) -> list[LogLine]:
-        """The lines of all its containers, by time."""
-        found: list[LogLine] = []
-        for container in await self._source.containers(uid):
-            with suppress(ContainerGone):
-                lines = self._source.read(container, tail, since, follow=False)
-                found += [line async for line in lines]
-        found.sort(key=lambda line: line.at)
-        return found if tail is None else found[max(0, len(found) - tail) :]
+    async def _past(
+        self, uid: str, tail: int | None, since: datetime | None
+    ) -> AsyncGenerator[LogLine, None]:
+        """The lines of all its containers, by time. They are read as they are taken: a program may
+        have written more than there is memory."""
+        names = await self._source.containers(uid)
+        merged = _merge([self._past_of(each, tail, since) for each in names])
+        async with aclosing(merged):
+            if tail is None or len(names) < 2:
+                async for line in merged:
+                    yield line
+                return
+            last: deque[LogLine] = deque(maxlen=tail)
+            async for line in merged:
+                last.append(line)
+        for line in last:
+            yield line
+
+    async def _past_of(
+        self, container: str, tail: int | None, since: datetime | None
+    ) -> AsyncGenerator[LogLine, None]:
+        with suppress(ContainerGone):
+            async with aclosing(self._source.read(container, tail, since, follow=False)) as lines:
+                async for line in lines:
+                    yield line
 
     async def _follow(
         self,
@@ -176,6 +191,30 @@ class FollowableLogs:
                 failed += 1
             tail = None if last is not None else tail
             await _wait(changed, failed)
+
+
+async def _merge(
+    sources: Sequence[AsyncGenerator[LogLine, None]],
+) -> AsyncGenerator[LogLine, None]:
+    """By time. The lines of one source keep their order, also those of the same time: podman has
+    whole seconds."""
+    heads: list[tuple[datetime, int, LogLine]] = []
+
+    async def take(index: int) -> None:
+        line = await anext(sources[index], None)
+        if line is not None:
+            heapq.heappush(heads, (line.at, index, line))
+
+    try:
+        for index in range(len(sources)):
+            await take(index)
+        while heads:
+            _, index, line = heapq.heappop(heads)
+            yield line
+            await take(index)
+    finally:
+        for each in sources:
+            await each.aclose()
 
 
 async def _wait(changed: asyncio.Event, failed: int) -> None:

@@ -131,6 +131,10 @@ class LogSource(Protocol):
         ...
 
 
+class LinesAway(Exception):
+    """What keeps the lines does not answer, or not yet: a reader that follows tries again."""
+
+
 class ExecRefused(Exception):
     """A command is not run in this Instance; the message says why."""
 

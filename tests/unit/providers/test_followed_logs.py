@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from datum_compute.providers.logs import LOOK_SECONDS, ContainerGone, FollowableLogs, LinesAway
-from datum_compute.providers.protocol import LogLine
+from datum_compute.providers.logs import LOOK_SECONDS, ContainerGone, FollowableLogs
+from datum_compute.providers.protocol import LinesAway, LogLine
 from datum_compute.testing.environment import START
 
 UID = "u1"
@@ -130,3 +130,29 @@ async def test_a_reader_ends_with_the_last_lines_of_a_removed_instance(
     logs.record_removal(UID)
     await reader.task
     assert reader.texts == ["one", "last"]
+
+
+async def test_the_past_of_two_containers_is_merged_by_time_and_keeps_their_order(
+    engine: _Engine, logs: FollowableLogs
+) -> None:
+    engine.lines = {
+        name: [
+            LogLine(START + timedelta(seconds=number // 3), f"{name}{number}")
+            for number in range(6)
+        ]
+        for name in ("a", "b")
+    }
+
+    async def past(tail: int | None) -> list[str]:
+        found = logs.lines(UID, tail=tail, since=None, follow=False)
+        return [line.text async for line in found]
+
+    merged = ["a0", "a1", "a2", "b0", "b1", "b2", "a3", "a4", "a5", "b3", "b4", "b5"]
+    assert await past(None) == merged
+    assert await past(4) == merged[-4:]
+
+
+async def test_an_engine_that_is_away_has_no_past(engine: _Engine, logs: FollowableLogs) -> None:
+    engine.answers = False
+    with pytest.raises(LinesAway):
+        [line async for line in logs.lines(UID, tail=None, since=None, follow=False)]

@@ -11,7 +11,8 @@ CustomResourceDefinition cannot declare it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -23,13 +24,16 @@ from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.storage.protocol import StoreEvent
 from datum_compute.client.streams import InterruptibleStream
-from datum_compute.client.transport import HttpResponse
+from datum_compute.client.transport import HttpResponse, close_stream
 from datum_compute.env import Environment
 
 SUBRESOURCE = "log"
 LINGER_SECONDS = 1.0
 """How long a stream may go on after its object is deleted: the source's last lines come at about
 the same time. A guess."""
+
+BATCH_BYTES = 256 * 1024
+"""Of lines that are sent at once: a log may be larger than the memory of the server."""
 
 TimedLine = tuple[datetime, str]
 
@@ -51,7 +55,8 @@ class ReadLines(Protocol):
         since: datetime | None,
         follow: bool,
     ) -> AsyncIterator[TimedLine]:
-        """The lines of an object of a plane, oldest first. Raises ``LogsUnavailable``."""
+        """The lines of an object of a plane, oldest first. Raises ``LogsUnavailable``, also when
+        they are read."""
         ...
 
 
@@ -75,15 +80,39 @@ async def get(logs: LogSubresource, call: RequestContext, env: Environment) -> H
     obj = call.plane.writer.read(call.kind, stored)
     try:
         lines = logs.read(call.plane.name, obj, tail=tail, since=since, follow=follow)
+        if follow:
+            stream = LogStream(call, lines, stamped=stamped)
+            return HttpResponse(200, errors.TEXT_HEADERS, stream=stream)
+        batches = _batches(lines, stamped)
+        first = await anext(batches, b"")
     except LogsUnavailable as error:
         raise errors.ApiError(503, "ServiceUnavailable", str(error)) from error
-    if follow:
-        return HttpResponse(
-            200, errors.TEXT_HEADERS, stream=LogStream(call, lines, stamped=stamped)
-        )
-    return HttpResponse(
-        200, errors.TEXT_HEADERS, b"".join([_rendered(each, stamped) async for each in lines])
-    )
+    if len(first) < BATCH_BYTES:
+        return HttpResponse(200, errors.TEXT_HEADERS, first)
+    return HttpResponse(200, errors.TEXT_HEADERS, stream=_after(first, batches))
+
+
+async def _batches(lines: AsyncIterator[TimedLine], stamped: bool) -> AsyncGenerator[bytes, None]:
+    """The lines there are, some at a time; all but the last have :data:`BATCH_BYTES` or more."""
+    parts, size = [], 0
+    try:
+        async for each in lines:
+            part = _rendered(each, stamped)
+            parts.append(part)
+            size += len(part)
+            if size >= BATCH_BYTES:
+                yield b"".join(parts)
+                parts, size = [], 0
+        yield b"".join(parts)
+    finally:
+        await close_stream(lines)
+
+
+async def _after(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(rest):
+        yield first
+        async for each in rest:
+            yield each
 
 
 def _flag(call: RequestContext, key: str) -> bool:

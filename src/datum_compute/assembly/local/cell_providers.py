@@ -27,11 +27,12 @@ from datum_compute.assembly.local.partitions import Partitions
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
 from datum_compute.client.remote_command import CommandFailed, CommandRequest, CommandSession
+from datum_compute.client.transport import close_stream
 from datum_compute.decisions.status_events import NORMAL, EventContent
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.providers import protocol
-from datum_compute.providers.protocol import ExecSource, LogLine, LogSource
+from datum_compute.providers.protocol import ExecSource, LinesAway, LogLine, LogSource
 from datum_compute.runtime.events import EventRecorder
 
 PLANE_TYPES = frozenset({PROJECT, CELL})
@@ -97,7 +98,9 @@ class CellProviders:
         provider = self._providers.get(found.cell)
         if not isinstance(provider, LogSource):
             raise LogsUnavailable(_unplaced(obj, found.cell))
-        lines = provider.lines(found.uid, tail=tail, since=since, follow=follow)
+        lines = _unless_away(
+            found.cell, provider.lines(found.uid, tail=tail, since=since, follow=follow)
+        )
         return (
             _until_disconnected(self._partitions, found.cell, lines) if found.is_crossing else lines
         )
@@ -225,6 +228,19 @@ def _unplaced(obj: Mapping[str, Any], cell: str) -> str:
         f'instance "{obj["metadata"]["name"]}" does not name a cell of this platform'
         f' in its label {compute.LABEL_SOURCE_CLUSTER}: found "{cell}"'
     )
+
+
+async def _unless_away(cell: str, lines: AsyncIterator[LogLine]) -> AsyncIterator[LogLine]:
+    try:
+        async for line in lines:
+            yield line
+    except LinesAway as error:
+        raise LogsUnavailable(
+            f"the runtime of cell {cell} does not answer, so the logs of its instances cannot be"
+            f" read: {error}"
+        ) from error
+    finally:
+        await close_stream(lines)
 
 
 async def _until_disconnected(

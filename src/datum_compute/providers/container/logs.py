@@ -16,8 +16,8 @@ from datum_compute.providers.container.engine import (
     EngineRefused,
     EngineUnreachable,
 )
-from datum_compute.providers.logs import ContainerGone, LinesAway, LineSplitter
-from datum_compute.providers.protocol import LogLine
+from datum_compute.providers.logs import ContainerGone, LineSplitter
+from datum_compute.providers.protocol import LinesAway, LogLine
 from datum_compute.providers.sandbox import LABEL_UID
 
 HEADER = struct.Struct(">BxxxI")
@@ -46,7 +46,7 @@ class EngineLogs:
             async with aclosing(split_frames(chunks)) as frames:
                 async for kind, content in frames:
                     for line in streams.setdefault(kind, LineSplitter()).feed_frame(content):
-                        if since is None or line.at >= since:
+                        if since is None or line.at >= _as_exact(since, line.at):
                             yield line
         except EngineRefused as error:
             kind_of = ContainerGone if error.status == 404 else LinesAway
@@ -58,17 +58,25 @@ class EngineLogs:
                 yield line
 
 
+def _as_exact(since: datetime, at: datetime) -> datetime:
+    """podman tells times in whole seconds: a line of the second in which it begins may be newer."""
+    return since if at.microsecond else since.replace(microsecond=0)
+
+
 async def split_frames(chunks: AsyncIterator[bytes]) -> AsyncGenerator[tuple[int, bytes], None]:
     """Which stream, and what was written on it; a frame that was cut off is dropped."""
     buffer = b""
     try:
         async for chunk in chunks:
             buffer += chunk
-            while len(buffer) >= HEADER.size:
-                kind, size = HEADER.unpack_from(buffer)
-                if len(buffer) < HEADER.size + size:
+            start = 0
+            while len(buffer) >= start + HEADER.size:
+                kind, size = HEADER.unpack_from(buffer, start)
+                end = start + HEADER.size + size
+                if len(buffer) < end:
                     break
-                yield kind, buffer[HEADER.size : HEADER.size + size]
-                buffer = buffer[HEADER.size + size :]
+                yield kind, buffer[start + HEADER.size : end]
+                start = end
+            buffer = buffer[start:]
     finally:
         await close_stream(chunks)

@@ -9,9 +9,9 @@ from urllib.parse import urlencode
 from datum_compute.api import core
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client
-from datum_compute.providers.logs import ContainerGone, LinesAway, LineSplitter
+from datum_compute.providers.logs import ContainerGone, LineSplitter
 from datum_compute.providers.pod.spec import PODS_BY_UID, SELECTOR
-from datum_compute.providers.protocol import LogLine
+from datum_compute.providers.protocol import LinesAway, LogLine
 from datum_compute.runtime.fleet import Fleet
 
 

@@ -15,10 +15,10 @@ from datum_compute.api.planes import CELL
 from datum_compute.apiserver.request.access import PolicyRule
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.verbs.logs import LogSubresource, LogsUnavailable
-from datum_compute.client.transport import HttpResponse, close_stream
+from datum_compute.client.transport import HttpRequest, HttpResponse, close_stream
 from datum_compute.env import Environment, SystemEnvironment
 from datum_compute.testing.environment import START, SimulatedEnvironment
-from datum_compute.testing.server import embedded_server
+from datum_compute.testing.server import ADMIN, embedded_server
 from tests.support.apiserver.connections import connected
 from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS_PATH, Caller
 
@@ -32,6 +32,9 @@ class Source:
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
         self.refusal = ""
+        self.broken = ""
+        self.repeated, self.text = 0, ""
+        self.read_lines = 0
         self.more: asyncio.Queue[str] = asyncio.Queue()
         self.open = 0
 
@@ -53,6 +56,13 @@ class Source:
     async def _lines(self, follow: bool) -> AsyncIterator[tuple[datetime, str]]:
         self.open += 1
         try:
+            if self.broken:
+                raise LogsUnavailable(self.broken)
+            if self.repeated:
+                for _ in range(self.repeated):
+                    self.read_lines += 1
+                    yield LINES[0][0], self.text
+                return
             for line in LINES:
                 yield line
             while follow and (text := await self.more.get()):
@@ -198,6 +208,34 @@ async def test_logs_of_an_unreachable_source_are_unavailable() -> None:
 
         assert await refused(caller, ONE) == (503, "the cell is unreachable")
         assert (await caller.send("GET", ONE, query={"follow": "true"})).status == 503
+
+
+async def test_a_source_that_breaks_off_before_its_first_line_is_unavailable() -> None:
+    async with logging_server() as (caller, source):
+        source.broken = "the engine does not answer"
+
+        assert await refused(caller, ONE) == (503, "the engine does not answer")
+        assert source.open == 0
+
+
+async def test_a_large_log_is_read_as_it_is_taken() -> None:
+    async with logging_server() as (caller, source):
+        source.repeated = 1000
+        source.text = "x" * 10_000
+        headers = {"authorization": f"Bearer {caller.embedded.token(ADMIN)}"}
+        request = HttpRequest("GET", f"/clusters/dfw{ONE}", headers=headers)
+        response = await caller.embedded.server.handle(request)
+        assert response.stream is not None
+        assert source.read_lines < 100
+        size = sum([len(each) async for each in response.stream])
+
+        assert size == 1000 * 10_001
+        assert source.open == 0
+        left = (await caller.embedded.server.handle(request)).stream
+        assert left is not None
+        await anext(left)
+        await close_stream(left)
+        assert source.open == 0
 
 
 async def followed(caller: Caller) -> HttpResponse:

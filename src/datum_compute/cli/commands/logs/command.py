@@ -187,25 +187,37 @@ def _print(context: Context, lines: list[NamedLine]) -> None:
 
 def _read_all(
     context: Context, instances: Sequence[dict[str, Any]]
-) -> tuple[list[NamedLine], list[str]]:
-    """All lines, and the instances that cannot be read. Raises if none can be."""
+) -> tuple[list[NamedLine], bool]:
+    """All lines, and whether some instances cannot be read. Raises if none can be."""
     found: list[NamedLine] = []
-    unread: list[str] = []
+    unread: dict[str, list[dict[str, Any]]] = {}
     failure: errors.Unavailable | None = None
     for instance in instances:
-        name = instance["metadata"]["name"]
         try:
             lines = _read(context, instance)
         except errors.Unavailable as error:
             failure = error
-            unread.append(f"{name}: {error.detail}")
+            unread.setdefault(error.detail, []).append(instance)
         else:
+            name = instance["metadata"]["name"]
             found += [(when, name, text) for when, text in map(_timed, lines)]
-    if failure is not None and len(unread) == len(instances):
+    if failure is not None and sum(map(len, unread.values())) == len(instances):
         raise failure
-    for text in unread:
-        context.say(text)
-    return found, unread
+    if unread:
+        _say_unread(context, unread)
+    return found, bool(unread)
+
+
+def _say_unread(context: Context, unread: dict[str, list[dict[str, Any]]]) -> None:
+    """Each reason once: a city has many instances."""
+    stale = queries.stale_deployments(context)
+    for detail, instances in unread.items():
+        first, more = instances[0]["metadata"]["name"], len(instances) - 1
+        age = queries.report_age(stale.get(states.deployment_name(instances[0])), context.env.now())
+        context.say(
+            f"{first}{f' and {more} more' if more else ''}: {detail}{f'; {age}' if age else ''}"
+        )
+    context.say("\nTry:  " + context.command("cities"))
 
 
 def _nothing(context: Context, instances: int) -> str:

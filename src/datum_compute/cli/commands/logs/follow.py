@@ -92,6 +92,8 @@ class Follower:
         self._readers: dict[str, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._unread: dict[str, str] = {}
+        """Why an instance cannot be read, by its name."""
         self._waiting: list[tuple[datetime, str, str]] = []
         self._has_lines = asyncio.Event()
 
@@ -142,7 +144,6 @@ class Follower:
                 self._readers[name] = self._start(self._read(name))
 
     async def _read(self, name: str) -> None:
-        unavailable = ""
         while uid := self._present.get(name):
             recent = self._recent.setdefault(uid, RecentLines())
             recent.reopen()
@@ -151,21 +152,22 @@ class Follower:
                 since = (self._now() - recent.last).total_seconds() + OVERLAP_SECONDS
             try:
                 async with self._client.stream_lines(self._path(name, uid, since)) as lines:
-                    unavailable = ""
+                    self._unread.pop(name, None)
                     async for each in lines:
                         line = self._parse(each.decode("utf-8", "replace"))
                         if recent.is_new(line):
                             self._waiting.append((line[0], name, line[1]))
                             self._has_lines.set()
             except errors.Unavailable as error:
-                if error.detail != unavailable:
+                if error.detail not in self._unread.values():  # once for a city
                     self._say(f"{name}: {error.detail}")
-                unavailable = error.detail
+                self._unread[name] = error.detail
             except (errors.NotFound, *TRANSIENT_ERRORS):
                 pass  # deleted, which the watch says too, or a matter of time
             await asyncio.sleep(RETRY_SECONDS)
             if self._present.get(name) != uid:
                 self._recent.pop(uid, None)
+        self._unread.pop(name, None)
         del self._readers[name]
 
     async def _print(self) -> None:

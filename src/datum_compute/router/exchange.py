@@ -4,12 +4,15 @@ An Instance that refuses the connection is passed over for the next, whatever th
 nothing was sent. One that closes the connection without a byte of an answer is passed over only
 where the request is safe to repeat. Once an answer has begun it is never repeated: the client's
 connection is aborted, so that it does not take a part for the whole.
+
+An Instance may end before the report arrives that its successor is available. So a request that no
+Instance has taken waits for a moment for one that was not tried.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -26,6 +29,10 @@ BODY_SECONDS = 300.0
 """Without a byte of a body in either direction. A guess: longer than streams of events pause."""
 TUNNEL_SECONDS = 3600.0
 """Without a byte on a connection that has switched to WebSocket. A guess."""
+SUCCESSOR_SECONDS = 2.0
+"""From the arrival of a request, until it is given up that no Instance has taken. A guess: reports
+of a cell arrive in a tenth of that."""
+LOOK_SECONDS = 0.05
 RETRY_AFTER_SECONDS = 1
 
 
@@ -64,14 +71,27 @@ class Exchanges:
     _turns: Iterator[int] = field(default_factory=count)
 
     async def forward(
-        self, client: ClientConnection, request: RequestHead, route: HttpRoute
+        self,
+        client: ClientConnection,
+        request: RequestHead,
+        route: HttpRoute,
+        find: Callable[[], HttpRoute | None],
     ) -> bool:
-        """Returns whether the client's connection can take another request. Raises RouterRefusal,
-        and ``ConnectionError`` or ``TimeoutError`` where the client's connection is lost or an
-        answer breaks off."""
+        """``find`` has the present route. Returns whether the client's connection can take another
+        request. Raises RouterRefusal, and ``ConnectionError`` or ``TimeoutError`` where the
+        client's connection is lost or an answer breaks off."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SUCCESSOR_SECONDS
         tried: list[Backend] = []
         failed: dict[Backend, str] = {}
-        while backend := decide_backend(route, tried, self.upstreams.load, next(self._turns)):
+        while True:
+            backend = decide_backend(route, tried, self.upstreams.load, next(self._turns))
+            if backend is None:
+                if loop.time() >= deadline:
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+                route = find() or route
+                continue
             try:
                 upstream = await self.upstreams.acquire(backend, fresh=not request.is_safe)
             except OSError as error:

@@ -140,8 +140,11 @@ class Router:
                 return False
             self._connections[task] = True
             request = messages.parse_request(head)
-            route = self._find(request)
-            return await self._exchanges.forward(client, request, route)
+            host = parse_host(request.host)
+            route = self._find(request, host)
+            return await self._exchanges.forward(
+                client, request, route, lambda: self._table.find(host) if host else None
+            )
         except BadMessage as error:
             client.is_body_read = False
             refusal = RouterRefusal(error.status, "BadRequest", f"The request is refused: {error}.")
@@ -149,11 +152,10 @@ class Router:
             refusal = error
         return await self._refuse(client, request, refusal)
 
-    def _find(self, request: RequestHead) -> HttpRoute:
+    def _find(self, request: RequestHead, host: RequestedHost | None) -> HttpRoute:
         """Raises RouterRefusal where no Instance can be tried."""
         if not self.is_ready:
             raise RouterRefusal(503, "Starting", "The platform is starting.", RETRY_AFTER_SECONDS)
-        host = parse_host(request.host)
         route = self._table.find(host) if host is not None else None
         if host is None or route is None:
             raise RouterRefusal(404, "UnknownHost", self._describe_unknown(request.host, host))

@@ -286,6 +286,23 @@ async def test_a_safe_request_without_an_answer_is_tried_on_the_next_instance() 
             assert body_of(await on.get()) == b"second"
 
 
+async def test_a_request_that_no_instance_takes_waits_for_a_successor() -> None:
+    """As in a roll: one has ended, and the report about the next is on its way."""
+    async with router_stage() as on:
+        on.list(free_port())
+        asking = [
+            asyncio.create_task(on.get()),
+            asyncio.create_task(
+                on.send(request("POST", "content-length: 1\r\nconnection: close\r\n", b"x"))
+            ),
+        ]
+        await asyncio.sleep(0.1)
+        on.table.route = None  # which has no instance for a while
+        await asyncio.sleep(0.1)
+        await on.add(answering(b"new"))
+        assert [body_of(each) for each in await asyncio.gather(*asking)] == [b"new", b"new"]
+
+
 async def test_a_request_that_changes_something_is_not_sent_twice() -> None:
     received: list[str] = []
 

@@ -586,8 +586,9 @@ class ContainerProvider:
                 )
 
     async def remove(self, target: InstanceTarget) -> None:
-        await self._deactivate(target.uid)
         run = self._run(target)
+        if run.asleep:
+            await self._deactivate(target.uid)  # so that it is not woken any more
         self._settle(run)
         if not run.removed:
             self._start_task(target, run, self._remove(target, run))
@@ -626,6 +627,8 @@ class ContainerProvider:
         try:
             found = await engine.containers({LABEL_UID: target.uid})
             await self._stop(target, found)
+            # Not before: it may serve while it ends, and is tried for as long as it is in a route.
+            await self._deactivate(target.uid)
             async with self._slots:
                 for identifier in spec.removal_order(found):
                     await engine.remove(identifier)

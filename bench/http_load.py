@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-TIMEOUT_SECONDS = 30.0
+TIMEOUT_SECONDS = 90.0
+"""Longer than a waking and the router's own limit together, so that their answers are seen."""
 
 
 @dataclass(frozen=True)

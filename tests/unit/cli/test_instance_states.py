@@ -29,6 +29,10 @@ from tests.support.cli.instances import GRANTED, instance
             "Failed (crashing)",
         ),
         (
+            {"QuotaGranted": GRANTED, "Available": ("False", "WakeFailed")},
+            "Failed (does not wake)",
+        ),
+        (
             {"QuotaGranted": GRANTED, "Programmed": ("Unknown", "ProgrammingInProgress")},
             "Starting",
         ),

@@ -27,6 +27,7 @@ from datum_compute.api.compute.reasons import (
     REASON_SCHEDULING_GATES_PRESENT,
     REASON_SLEEP_NOT_SUPPORTED,
     REASON_SUSPENDED,
+    REASON_WAKE_FAILED,
     lookup,
 )
 from datum_compute.cli.explain.reasons import explain
@@ -160,6 +161,7 @@ def instance_state(instance: Json) -> InstanceState:
     return InstanceState(InstancePhase.PENDING, reason)
 
 
+_FAILURES = (*PROVIDER_FAILURES, REASON_WAKE_FAILED)
 _BEING_STARTED = (REASON_PENDING_PROGRAMMING, REASON_PROGRAMMING_IN_PROGRESS)
 
 
@@ -167,7 +169,7 @@ def _provider_failure(instance: Json) -> Json:
     """The condition on which the provider reports a failure; empty without one."""
     for kind in (constants.CONDITION_PROGRAMMED, constants.CONDITION_AVAILABLE):
         found = condition(instance, kind)
-        if found.get("status") != "True" and found.get("reason") in PROVIDER_FAILURES:
+        if found.get("status") != "True" and found.get("reason") in _FAILURES:
             return found
     return {}
 

@@ -82,7 +82,9 @@ class _Address:
             deadline = loop.time() + sleeper.policy.wake_seconds
             if await sleeper.wait_awake():
                 # Another port of it may be slower than the one that has answered.
-                found = await connections.dial_until(sleeper.address, port, deadline)
+                found = sleeper.take_connection(port) or await connections.dial_until(
+                    sleeper.address, port, deadline
+                )
             else:
                 found = await connections.dial(sleeper.address, port, connections.DIAL_SECONDS)
             await connections.join(client, found, sleeper.release)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from socket import socket
 from typing import Protocol
 
 from datum_compute.decisions.sleep import (
@@ -29,6 +30,8 @@ LONGEST_TIMER_SECONDS = 86400.0
 """An event loop does not take any number."""
 AWAY_SECONDS = 0.1
 """Until an engine that is away is asked again, while a connection waits."""
+FIRST_REQUEST_SECONDS = 0.1
+"""Until it is reported awake, which takes the CPU that the request needs that has woken it."""
 WAKE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -63,6 +66,7 @@ class WakeMetrics:
 
 class Sleeper:
     __slots__ = (
+        "_answered",
         "_changed",
         "_containers",
         "_idle_since",
@@ -113,6 +117,8 @@ class Sleeper:
         """Whether the last call that paused or stopped it has succeeded."""
         self._lock = asyncio.Lock()
         self._waking: asyncio.Task[None] | None = None
+        self._answered: socket | None = None
+        """The connection that has shown that it is awake, until one who waited takes it."""
         self._timer: asyncio.TimerHandle | None = None
         self.schedule()
 
@@ -155,6 +161,14 @@ class Sleeper:
         await asyncio.shield(self.begin_waking())
         return True
 
+    def take_connection(self, port: int) -> socket | None:
+        """The one to this port that is open since it woke, if there is one: a program that serves
+        one connection after the other would have to end it first."""
+        if port != self.port:
+            return None
+        found, self._answered = self._answered, None
+        return found
+
     def begin_waking(self) -> asyncio.Task[None]:
         if self._waking is None:
             self._waking = asyncio.get_running_loop().create_task(self._wake(), name="wake")
@@ -174,8 +188,7 @@ class Sleeper:
                 obstacle = refusal or f"port {self.port} does not accept connections"
                 if refusal:
                     self._changed()  # the provider makes the containers anew where it can
-                sock = await connections.dial_until(self.address, self.port, deadline)
-                sock.close()
+                self._answered = await connections.dial_until(self.address, self.port, deadline)
         except OSError:  # of which a timeout is one
             self.rest, self._is_settled = Rest.AWAKE, True
             waited = f"{self.policy.wake_seconds:g}s"
@@ -189,7 +202,16 @@ class Sleeper:
             self._idle_since = loop.time()
             self._stop_timer()  # of the next step of a sleep that is over
             self.schedule()
-            self._changed()
+            if self.failure:
+                self._changed()
+            else:
+                loop.call_later(FIRST_REQUEST_SECONDS, self._report_awake)
+
+    def _report_awake(self) -> None:
+        if self._answered is not None:
+            self._answered.close()  # a command has woken it, or a connection to another port
+            self._answered = None
+        self._changed()
 
     async def _resume(self) -> str:
         """Why the engine refuses; empty where it does not."""
@@ -236,6 +258,9 @@ class Sleeper:
 
     def close(self) -> None:
         self._is_closed = True
+        if self._answered is not None:
+            self._answered.close()
+            self._answered = None
         self._stop_timer()
         if self._waking is not None:
             self._waking.cancel()

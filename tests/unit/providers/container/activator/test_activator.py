@@ -39,6 +39,36 @@ async def test_a_connection_wakes_a_sleeping_instance_and_is_answered(rest: Rest
 
 
 @on_both_loops
+async def test_the_first_request_has_the_first_connection_to_the_program() -> None:
+    connections: list[bytes] = []
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(await reader.read())
+        writer.write(b"answer")
+        writer.close()
+
+    async with activated_instance(rest=Rest.STOPPED, handler=take) as found:
+        assert await found.ask(b"first") == b"answer"
+        assert connections == [b"first"]
+        found.changes.clear()
+        await asyncio.wait_for(found.changes.wait(), 5)  # and only then it is reported
+
+
+@on_both_loops
+async def test_a_connection_that_no_request_takes_is_closed() -> None:
+    ended = asyncio.Event()
+
+    async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.read() == b""
+        ended.set()
+        writer.close()
+
+    async with activated_instance(rest=Rest.PAUSED, handler=take) as found:
+        await found.sleeper.wait_awake()  # as for a command
+        await asyncio.wait_for(ended.wait(), 5)
+
+
+@on_both_loops
 async def test_a_connection_waits_until_the_program_listens() -> None:
     async with activated_instance(rest=Rest.STOPPED, start_seconds=0.3) as found:
         assert await found.ask() == b"hello"
@@ -169,11 +199,13 @@ async def test_a_connection_that_comes_while_it_is_paused_wakes_it_again() -> No
 
 @on_both_loops
 async def test_an_instance_that_was_woken_sleeps_again_after_its_idle_time() -> None:
-    async with activated_instance(SleepPolicy(0.1, 3600)) as found:
+    async with activated_instance(SleepPolicy(0.5, 3600)) as found:
         await wait_until(lambda: found.sleeper.is_due)
         await found.sleeper.deepen()
+        found.changes.clear()
         assert await found.ask() == b"hello"
-        await wait_until(lambda: found.sleeper._open == 0)
+        await asyncio.wait_for(found.changes.wait(), 5)
+        assert not found.sleeper.is_due  # it is awake
         found.changes.clear()
 
         await asyncio.wait_for(found.changes.wait(), 5)

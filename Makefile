@@ -35,6 +35,11 @@ $(VENV)/.bench: $(VENV)/.development
 	@$(BIN)/python -m pip install --quiet --editable '.[dev,bench]'
 	@touch $@
 
+$(VENV)/.clients: $(VENV)/.development
+	@echo "Adding the clients of Kubernetes in Python ..." >&2
+	@$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
+	@touch $@
+
 up: $(VENV)/.product ## Start the local platform with three cities and deploy a sample
 	@$(CLI) local up --detach --cities DFW,IAD,LHR --sample
 	@echo >&2
@@ -62,7 +67,7 @@ test-karmada: $(VENV)/.development ## Run a federation on a real Karmada with tw
 test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=podman (default) or docker
 	$(PYTEST) -m "containers and not campaign" --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)
 
-test-clients: $(VENV)/.development ## Run controllers in Go on the embedded server, built by Go
+test-clients: $(VENV)/.clients ## Run clients of Kubernetes, in Python and in Go, on the embedded server
 	$(PYTEST) -m "clients and not campaign" --timeout=1800 tests/clients $(ARGS)
 
 test-browser: $(VENV)/.development ## Run the console in Chromium; screenshots go to build/screenshots

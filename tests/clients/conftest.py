@@ -1,16 +1,29 @@
-"""Programs in Go against the embedded server; without Go they are left out, with the reason."""
+"""Clients of Kubernetes against the embedded server.
+
+Programs in Go are left out without Go, with the reason; ``make test-clients`` installs the
+clients in Python.
+"""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.clients.gadgets import GadgetPlane, gadget_plane
+
 CONTROLLER = Path(__file__).parent / "controller"
 PREVIOUS = ("k8s.io/api@v0.36", "k8s.io/client-go@v0.36", "sigs.k8s.io/controller-runtime@v0.24")
 """The minor before the one in go.mod."""
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> Iterator[GadgetPlane]:
+    with gadget_plane(tmp_path) as served:
+        yield served
 
 
 @pytest.fixture(scope="session")

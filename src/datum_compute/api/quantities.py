@@ -28,6 +28,12 @@ _DECIMAL = {
 }
 
 
+_MAX = Decimal(2**63 - 1)
+"""What Kubernetes makes of anything larger."""
+_MAX_EXPONENT = 999
+"""Beyond, an amount is more than the largest or less than any fraction that counts."""
+
+
 class QuantityError(ValueError):
     """Not an amount."""
 
@@ -41,10 +47,18 @@ def parse(quantity: int | str) -> Decimal:
         raise QuantityError(f"{quantity!r} is not a quantity such as 500m, 2 or 4Gi")
     number, suffix = Decimal(found["number"]), found["suffix"] or ""
     if suffix in _BINARY:
-        return number * _BINARY[suffix]
-    if suffix in _DECIMAL:
-        return number * _DECIMAL[suffix]
-    return number.scaleb(int(suffix[1:]))
+        number *= _BINARY[suffix]
+    elif suffix in _DECIMAL:
+        number *= _DECIMAL[suffix]
+    else:
+        number = number.scaleb(_exponent(suffix[1:]))
+    return max(-_MAX, min(_MAX, number))
+
+
+def _exponent(text: str) -> int:
+    digits = text.lstrip("+-").lstrip("0")
+    size = int(digits or 0) if len(digits) <= 3 else _MAX_EXPONENT
+    return -size if text.startswith("-") else size
 
 
 def millis(quantity: int | str) -> int:

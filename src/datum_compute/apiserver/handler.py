@@ -32,7 +32,8 @@ from datum_compute.apiserver.request.admission import (
 )
 from datum_compute.apiserver.request.context import RequestContext, is_true
 from datum_compute.apiserver.request.flow_control import SLICE_BYTES, FlowControl, Usage
-from datum_compute.apiserver.request.rbac import Rights
+from datum_compute.apiserver.request.rbac import GROUP as RBAC
+from datum_compute.apiserver.request.rbac import MAX_ROLE, Rights
 from datum_compute.apiserver.request.routes import ResourcePath
 from datum_compute.apiserver.request.tokens import AUDIENCE, ServiceAccountTokens
 from datum_compute.apiserver.request.webhooks import WebhookReviews
@@ -249,6 +250,8 @@ class RequestHandler:
             if (found := self._of_runtime(verb, call)) is not None:
                 return found
         kind = _served(plane, target, verb)
+        if kind.resource.group == RBAC and len(request.body) > MAX_ROLE:
+            raise errors.too_large(MAX_ROLE)
         _check_protected(user, verb, plane, target)
         form = accept.accepted_form(request.headers)
         call = RequestContext(

@@ -24,6 +24,11 @@ from datum_compute.api import quantities
         ("+1k", "1000"),
         ("-1", "-1"),
         ("100n", "1e-7"),
+        ("9" * 100_000, str(2**63 - 1)),
+        ("16E", str(2**63 - 1)),
+        ("-1e" + "9" * 5_000, str(1 - 2**63)),
+        ("0e999999999", "0"),
+        ("1e00006", "1000000"),
     ],
 )
 def test_parse(text: int | str, amount: str) -> None:
@@ -42,3 +47,4 @@ def test_millicores_and_mebibytes_round_up() -> None:
     assert quantities.mebibytes("2Gi") == 2048
     assert quantities.mebibytes("1") == 1
     assert quantities.mebibytes("1M") == 1
+    assert quantities.mebibytes("1e-" + "9" * 5_000) == 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from datum_compute.api import fields
-from datum_compute.api.fields import FieldError
+from datum_compute.api.fields import MAX_ERRORS, FieldError
 from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.kinds.columns import BUILTIN_AGE, NAME, TableColumn, created_at
 from datum_compute.apiserver.kinds.served_kind import VERBS, ServedKind
@@ -177,6 +177,8 @@ def validate_role(obj: dict[str, Any]) -> list[FieldError]:
     errors: list[FieldError] = []
     is_namespaced = obj["kind"] == "Role"
     for index, rule in enumerate(obj.get("rules") or ()):
+        if len(errors) > MAX_ERRORS:
+            break
         at = f"rules[{index}]"
         if not rule.get("verbs"):
             errors.append(fields.required(f"{at}.verbs", "verbs must contain at least one value"))
@@ -209,6 +211,8 @@ def validate_binding(obj: dict[str, Any]) -> list[FieldError]:
     if not role.get("name"):
         errors.append(fields.required("roleRef.name", ""))
     for index, subject in enumerate(obj.get("subjects") or ()):
+        if len(errors) > MAX_ERRORS:
+            break
         errors += _subject_faults(f"subjects[{index}]", subject, obj["kind"])
     return errors
 

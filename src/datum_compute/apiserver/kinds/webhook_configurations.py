@@ -13,12 +13,18 @@ from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError, FieldPath
 from datum_compute.api.selectors import LabelSelector, SelectorError
 from datum_compute.apiserver import cel
+from datum_compute.apiserver.codec import encode_json
 
 GROUP = "admissionregistration.k8s.io"
 VALIDATING = f"validatingwebhookconfigurations.{GROUP}"
 MUTATING = f"mutatingwebhookconfigurations.{GROUP}"
 MAX_WEBHOOKS = 32
 """Of one configuration. A guess: each may take a part of a request's time."""
+MAX_BYTES = 128 * 1024
+"""Of one configuration, whose rules and selectors are read at every write. A guess: room for as
+many webhooks as it may have, each with an authority of its own."""
+MAX_CONDITIONS = 64
+"""Of one webhook, as in the real server."""
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _CHOICES: tuple[tuple[str, tuple[str, ...], str], ...] = (
@@ -39,6 +45,8 @@ def set_defaults(obj: dict[str, Any]) -> list[FieldError]:
         return [fields.type_invalid(path, hooks, "must be a list of webhooks")]
     if len(hooks) > MAX_WEBHOOKS:
         return [fields.invalid(path, len(hooks), f"must have at most {MAX_WEBHOOKS} webhooks")]
+    if (size := len(encode_json(hooks))) > MAX_BYTES:
+        return [fields.too_long(path, f"{size} bytes", MAX_BYTES)]
     found: list[FieldError] = []
     names: set[Any] = set()
     for index, hook in enumerate(hooks):
@@ -93,7 +101,12 @@ def _hook_faults(
     for index, rule in enumerate(hook.get("rules") or ()):
         yield from _rule_faults(rule, path.child("rules").index(index))
     yield from _client_faults(hook.get("clientConfig") or {}, path.child("clientConfig"))
-    for index, condition in enumerate(hook.get("matchConditions") or ()):
+    conditions = hook.get("matchConditions") or ()
+    if len(conditions) > MAX_CONDITIONS:
+        where = path.child("matchConditions")
+        yield fields.too_many(where, len(conditions), MAX_CONDITIONS)
+        return
+    for index, condition in enumerate(conditions):
         here = path.child("matchConditions").index(index)
         if not condition.get("name"):
             yield fields.required(here.child("name"))

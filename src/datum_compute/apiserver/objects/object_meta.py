@@ -7,6 +7,7 @@ server refuses before validation.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -198,6 +199,9 @@ def validate_metadata(kind: ServedKind, metadata: dict[str, Any]) -> list[FieldE
         errors.append(fields.required("metadata.name", "name or generateName is required"))
     elif not _is_subdomain(name) or len(name) > _NAME_LIMIT or kind.resource.plural == "namespaces":
         errors += _name_faults(kind, name)
+    base = metadata.get("generateName")
+    if base:
+        errors += _base_faults(kind, base)
     labels = metadata.get("labels")
     if labels:
         if sum(map(len, labels)) + sum(map(len, labels.values())) > _LABELS_LIMIT:
@@ -233,6 +237,12 @@ def _finalizer_faults(kind: ServedKind, finalizers: list[str]) -> list[FieldErro
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(fields.invalid(f"metadata.finalizers[{index}]", one, detail))
     return errors
+
+
+def _base_faults(kind: ServedKind, base: str) -> list[FieldError]:
+    """A base may end with a dash, as the name that begins with it goes on."""
+    faults = _name_faults(kind, base[:-1] + "a" if base.endswith("-") else base)
+    return [replace(fault, path="metadata.generateName", value=base) for fault in faults]
 
 
 def _name_faults(kind: ServedKind, name: str) -> list[FieldError]:

@@ -277,8 +277,6 @@ class Rights:
         kind, user = call.kind, call.user
         if kind.resource.group != GROUP:
             return
-        if len(call.request.body) > MAX_ROLE:
-            raise errors.too_large(MAX_ROLE)
         if MASTERS in user.groups:
             return
         namespace, plane = call.target.namespace, call.plane.name

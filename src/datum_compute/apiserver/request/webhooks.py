@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
 from datum_compute.api.selectors import LabelSelector
 from datum_compute.apiserver import cel, errors
-from datum_compute.apiserver.codec import decode_json, encode_json
+from datum_compute.apiserver.codec import MAX_VALUES, decode_json, encode_json, values_in
 from datum_compute.apiserver.kinds import builtin_rules
 from datum_compute.apiserver.kinds.webhook_configurations import (
     CONDITION_VARIABLES,
@@ -39,8 +39,8 @@ from datum_compute.env import Environment
 
 TOTAL_SECONDS = 30.0
 """For all webhooks of one request: as long as one of them may take."""
-CONDITION_STEPS = 50_000
-"""Of the match conditions of one webhook: some 2 ms."""
+CONDITION_STEPS = 250_000
+"""Of all match conditions of one request: some 10 ms."""
 MAX_ANSWER = 3 * 1024 * 1024
 
 Hook = dict[str, Any]
@@ -77,7 +77,7 @@ def is_exempt(call: RequestContext) -> bool:
 
 async def ask_by_https(url: str, bundle: bytes, body: bytes, seconds: float) -> bytes:
     parts = urlsplit(url)
-    transport = HttpTransport(f"https://{parts.netloc}", ca_pem=bundle)
+    transport = HttpTransport(f"https://{parts.netloc}", ca_pem=bundle, max_body=MAX_ANSWER)
     headers = {"content-type": "application/json", "accept": "application/json"}
     query = (("timeout", f"{seconds:g}s"),)
     request = HttpRequest("POST", parts.path or "/", query, headers, body)
@@ -87,8 +87,6 @@ async def ask_by_https(url: str, bundle: bytes, body: bytes, seconds: float) -> 
         await transport.close()
     if response.status != 200:
         raise ValueError(f"the server answered with {response.status}")
-    if len(response.body) > MAX_ANSWER:
-        raise ValueError(f"the answer has more than {MAX_ANSWER} bytes")
     return response.body
 
 
@@ -119,6 +117,7 @@ class WebhookReviews:
         ):
             self._operation = "CREATE"  # an apply, or an update that may create
         self.warnings: list[str] = []
+        self._budget = cel.Budget(CONDITION_STEPS)
         is_asked = bool(self._operation) and not is_exempt(call)
         is_asked &= call.target.subresource != "scale"  # a Scale is no object that is stored
         self._mutating = list(self._matching(MUTATING)) if is_asked else []
@@ -168,21 +167,20 @@ class WebhookReviews:
         ``complete`` raises."""
         self.warnings = []
         old = self._read(before)
-        try:
-            async with asyncio.timeout(TOTAL_SECONDS):
-                changed = await self._mutate(obj, old, dry_run=dry_run)
-                if changed is not obj:
-                    changed = complete(changed)
-                await self._validate(changed, old, dry_run=dry_run)
-        except TimeoutError:
-            message = f"the webhooks of the request take more than {TOTAL_SECONDS:g} s"
-            raise AdmissionRefused(errors.ApiError(504, "Timeout", message)) from None
+        async with _within_time():
+            changed = await self._mutate(obj, old, dry_run=dry_run)
+            if changed is not obj:
+                if values_in(encode_json(changed)) > MAX_VALUES:
+                    why = f"webhooks make it an object of more than {MAX_VALUES} values"
+                    raise AdmissionRefused(errors.bad_request(why))
+                changed = complete(changed)
+            await self._validate(changed, old, dry_run=dry_run)
         return changed
 
     async def admit_delete(self, before: StoredObject, *, dry_run: bool) -> None:
         """Raises AdmissionRefused."""
         old = self._read(before)
-        async with asyncio.timeout(TOTAL_SECONDS):
+        async with _within_time():
             for hook in self._mutating:
                 await self._review(hook, None, old, dry_run=dry_run)
             await self._validate(None, old, dry_run=dry_run)
@@ -257,6 +255,8 @@ class WebhookReviews:
             raise ValueError("response.allowed is no boolean")
         if response.get("patch") and response.get("patchType") != "JSONPatch":
             raise ValueError("webhook returned response.patch but not response.patchType=JSONPatch")
+        if values_in(base64.b64decode(response.get("patch") or "", validate=True)) > MAX_VALUES:
+            raise ValueError(f"the patch has more than {MAX_VALUES} values")
         return response
 
     def _request(
@@ -302,12 +302,11 @@ class WebhookReviews:
     def _meets_conditions(self, hook: Hook, request: dict[str, Any]) -> bool:
         values = {"object": request["object"], "oldObject": request["oldObject"]}
         values["request"] = {key: value for key, value in request.items() if key not in values}
-        budget = cel.Budget(CONDITION_STEPS)
         failure: Exception | None = None
         for condition in hook.get("matchConditions") or ():
             try:
                 program = _condition(condition["expression"])
-                if program.evaluate(values, budget) is not True:
+                if program.evaluate(values, self._budget) is not True:
                     return False
             except (cel.CelError, cel.OverBudget, cel.CompileError) as error:
                 failure = error
@@ -318,6 +317,16 @@ class WebhookReviews:
         why = f"admission webhook {hook['name']!r} has a match condition that failed: {failure}"
         resource = self._call.kind.resource
         raise AdmissionRefused(errors.forbidden(resource, request.get("name", ""), why))
+
+
+@asynccontextmanager
+async def _within_time() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(TOTAL_SECONDS):
+            yield
+    except TimeoutError:
+        message = f"the webhooks of the request take more than {TOTAL_SECONDS:g} s"
+        raise AdmissionRefused(errors.ApiError(504, "Timeout", message)) from None
 
 
 @lru_cache(maxsize=256)

@@ -17,6 +17,7 @@ import msgspec
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.cel import OverBudget
 from datum_compute.apiserver.codec import decode_json
+from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.lifecycle import WriteResult
 from datum_compute.apiserver.objects.planes import Plane
 from datum_compute.apiserver.printing.renderer import Renderer
@@ -128,6 +129,10 @@ def _complete(
     except OverBudget:
         why = "the rules of the definition take too long for an object that webhooks change"
         raise errors.bad_request(why) from None
+    # A webhook may not send it elsewhere than the request has been authorized for.
+    object_meta.set_namespace(call.kind, completed, call.target.namespace)
+    if call.target.name:
+        object_meta.check_name(completed, call.target.name)
     judged.append(completed)
     return completed
 

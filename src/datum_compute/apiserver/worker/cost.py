@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from datum_compute.apiserver.codec import APPLY_PATCH, JSON_TYPE
+from datum_compute.apiserver.codec import APPLY_PATCH, JSON_TYPE, MAX_VALUES, values_in
 from datum_compute.apiserver.kinds import access_kinds, builtin_rules
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
 from datum_compute.apiserver.request.body import content_type
 from datum_compute.apiserver.request.context import RequestContext
 
-MAX_VALUES = 10_000
-"""JSON values that are decoded, validated and encoded on the loop: some 20 ms, measured with
-unknown fields, which take longest."""
 SMALL_BYTES = 2 * MAX_VALUES
 """JSON of this size has no more values."""
-BYTES_PER_VALUE = 64
-"""Bytes of a long text that cost as much as a value."""
 MAX_FOREIGN_BYTES = 4096
 """Of what is in YAML or Protobuf, which take up to a thousand times as long as JSON."""
 
@@ -60,13 +55,6 @@ def _takes_long(verb: str, call: RequestContext) -> bool:
         raw, managed = call.plane.store.content(stored)
         held += values_in(raw) + sum(each.fields.count(b":{") for each in managed)
     return held > MAX_VALUES
-
-
-def values_in(raw: bytes) -> int:
-    """About how many JSON values these bytes hold, and never fewer."""
-    # A value follows a comma, a bracket or a colon; the steps of a JSON patch's path count too.
-    marks = raw.count(b",") + raw.count(b"[") + raw.count(b"{") + raw.count(b"/")
-    return marks + len(raw) // BYTES_PER_VALUE
 
 
 def _is_sent_as_stored(call: RequestContext) -> bool:

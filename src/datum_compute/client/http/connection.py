@@ -22,11 +22,11 @@ MAX_BUFFERED = 128 * 1024
 class HttpConnection(asyncio.Protocol):
     """Made by a connector; kept by a pool while no request uses it."""
 
-    def __init__(self, server: str) -> None:
-        """``server`` is for messages."""
+    def __init__(self, server: str, max_body: int = 0) -> None:
+        """``server`` is for messages; ``max_body`` is the parser's."""
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._parser = ResponseParser()
+        self._parser = ResponseParser(max_body=max_body)
         self._transport: asyncio.Transport | None = None
         self._failure: errors.Disconnected | None = None
         self._waiter: asyncio.Future[None] | None = None

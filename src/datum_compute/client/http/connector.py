@@ -35,10 +35,12 @@ class Connector:
         tls: ssl.SSLContext | None = None,
         server_hostname: str = "",
         proxy: str = "",
+        max_body: int = 0,
     ) -> None:
         """``server_hostname`` is the name expected in the certificate, if not the host's.
         Without TLS a proxy forwards each request, so there is no CONNECT."""
         self._origin = server.origin
+        self._max_body = max_body
         self._tls = tls
         self._server_hostname = (server_hostname or server.host) if tls is not None else None
         self._host, self._port = server.host, server.port
@@ -72,7 +74,7 @@ class Connector:
             raise
         # From here on the socket belongs to asyncio, which closes it if the handshake fails.
         _, connection = await asyncio.get_running_loop().create_connection(
-            partial(HttpConnection, self._origin),
+            partial(HttpConnection, self._origin, self._max_body),
             sock=sock,
             ssl=self._tls,
             server_hostname=self._server_hostname,

@@ -17,8 +17,10 @@ class ResponseParser:
     length it ends with the connection. So does what follows a switch of protocols.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_body: int = 0) -> None:
+        """A body of more than ``max_body`` bytes, unless that is 0, is malformed."""
         self._parser = httptools.HttpResponseParser(self)
+        self._max_body = max_body
         self.expect("GET")
 
     def expect(self, method: str, *, upgrade: bool = False) -> None:
@@ -112,7 +114,8 @@ class ResponseParser:
     def on_body(self, data: bytes) -> None:
         if self._gunzip is not None:
             try:
-                data = self._gunzip.decompress(data)
+                # One byte beyond the limit is enough to know.
+                data = self._gunzip.decompress(data, self._max_body and self._max_body + 1)
             except zlib.error as error:
                 raise ValueError(f"the body is not gzip: {error}") from error
         self._add(data)
@@ -130,6 +133,8 @@ class ResponseParser:
         if data:
             self._chunks.append(data)
             self.buffered += len(data)
+            if 0 < self._max_body < self.buffered:
+                raise ValueError(f"the body has more than {self._max_body} bytes")
 
     def _is_switch(self) -> bool:
         return self.status == 101 and self._may_switch

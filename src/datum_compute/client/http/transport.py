@@ -40,11 +40,12 @@ class HttpTransport:
         server_hostname: str = "",
         proxy: str = "",
         max_connections: int = MAX_CONNECTIONS,
+        max_body: int = 0,
     ) -> None:
         """``tls`` wins over ``ca_pem``; with neither, the system's authorities are trusted.
         ``server_hostname`` is the name expected in the certificate, if not the host's.
         ``proxy`` is its URL, with a user and password if it needs them; the environment is
-        not read here."""
+        not read here. A response with more than ``max_body`` bytes, unless that is 0, fails."""
         server = _parse_origin(base_url)
         self._origin = server.origin
         if server.scheme == "http":
@@ -59,7 +60,9 @@ class HttpTransport:
             headers |= proxy_authorization(proxy)
             before_path = self._origin
         self._encoder = RequestEncoder(headers, before_path)
-        connector = Connector(server, tls=tls, server_hostname=server_hostname, proxy=proxy)
+        connector = Connector(
+            server, tls=tls, server_hostname=server_hostname, proxy=proxy, max_body=max_body
+        )
         self._pool = ConnectionPool(connector, server=self._origin, max_idle=max_connections)
         self._slots = asyncio.Semaphore(max_connections)
         self._is_closed = False

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from datum_compute.apiserver.kinds.webhook_configurations import set_defaults
+from datum_compute.apiserver.request import webhooks
 from datum_compute.apiserver.request.access import CONTROLLERS, MASTERS
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import embedded_server
+from tests.support.apiserver.loop_meter import LoopMeter
 from tests.support.apiserver.webhook_server import WebhookServer, webhook_server
 from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS_PATH, Caller, widget
 
@@ -254,6 +256,117 @@ async def test_a_webhook_that_fails_refuses_or_is_left_out(tmp_path: Path) -> No
         assert "failing open" in response.headers["warning"]
 
 
+@pytest.mark.parametrize("policy", ["Fail", "Ignore"])
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ({"allowed": True, "patchType": "JSONPatch", "patch": "!"}, "base64"),
+        (patch(*[{"op": "test", "path": "/kind", "value": ""}] * 5_000), "10000 values"),
+        ({"allowed": True, "more": "x" * 3_200_000}, "more than 3145728 bytes"),
+        ({"allowed": "perhaps"}, "no boolean"),
+    ],
+)
+async def test_an_answer_that_cannot_be_followed_is_a_failure_of_the_webhook(
+    tmp_path: Path, answer: dict[str, Any], why: str, policy: str
+) -> None:
+    async def say(request: dict[str, Any]) -> dict[str, Any]:
+        return answer
+
+    async with stage(tmp_path) as (caller, server):
+        server.answers["/say"] = say
+        await configure(caller, MUTATING, hook(server, "/say", failurePolicy=policy))
+
+        response = await caller.send("POST", WIDGETS_PATH, widget("one"))
+
+        assert response.status == (500 if policy == "Fail" else 201)
+        told = response.body.decode() if policy == "Fail" else response.headers["warning"]
+        assert why in told
+        assert await caller.exists("one") is (policy == "Ignore")
+
+
+async def test_an_object_that_webhooks_make_too_large_is_refused(tmp_path: Path) -> None:
+    async def grow(request: dict[str, Any]) -> dict[str, Any]:
+        more = {"op": "add", "path": f"/spec/more{len(server.asked)}", "value": ["x"] * 4_000}
+        return patch(more)
+
+    async with stage(tmp_path) as (caller, server):
+        server.answers["/grow"] = grow
+        names = (f"{letter}.example.com" for letter in "abc")
+        await configure(caller, MUTATING, *(hook(server, "/grow", name=one) for one in names))
+
+        code, answer = await caller.call("POST", WIDGETS_PATH, widget("one"))
+
+        assert (code, answer["reason"]) == (400, "BadRequest")
+        assert "more than 10000 values" in answer["message"]
+        assert not await caller.exists("one")
+
+
+@pytest.mark.parametrize(
+    ("field", "method"), [("namespace", "POST"), ("namespace", "PATCH"), ("name", "PATCH")]
+)
+async def test_a_webhook_cannot_send_an_object_elsewhere(
+    tmp_path: Path, field: str, method: str
+) -> None:
+    async def move(request: dict[str, Any]) -> dict[str, Any]:
+        return patch({"op": "add", "path": f"/metadata/{field}", "value": "other"})
+
+    async with stage(tmp_path) as (caller, server):
+        other = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+        assert (await caller.call("POST", "/api/v1/namespaces", other))[0] == 201
+        server.answers["/move"] = move
+        await configure(caller, MUTATING, hook(server, "/move"))
+        path = WIDGETS_PATH if method == "POST" else f"{WIDGETS_PATH}/one"
+        headers = {"content-type": "application/apply-patch+yaml"} if method == "PATCH" else {}
+
+        code, answer = await caller.call(
+            method, path, widget("one"), headers=headers, query={"fieldManager": "a"}
+        )
+
+        assert (code, answer["reason"]) == (400, "BadRequest")
+        assert "does not match" in answer["message"]
+        _, found = await caller.call("GET", "/apis/example.com/v1/widgets")
+        assert found["items"] == []
+
+
+async def test_the_match_conditions_of_all_webhooks_share_a_budget(tmp_path: Path) -> None:
+    slow = "object.spec.tags.all(a, object.spec.tags.all(b, object.spec.tags.all(c, a != b + c)))"
+    conditions = [{"name": "c", "expression": slow}]
+    async with stage(tmp_path) as (caller, server):
+        hooks = [
+            hook(server, "/ask", name=f"w{number}.example.com", matchConditions=conditions)
+            | {"failurePolicy": "Ignore"}
+            for number in range(20)
+        ]
+        await configure(caller, VALIDATING, *hooks)
+        meter = LoopMeter()
+
+        body = widget("one", {"tags": ["x"] * 500})
+        response = await meter.measure(caller.send("POST", WIDGETS_PATH, body))
+
+        assert response.status == 201
+        assert meter.longest_seconds < 0.25
+        assert server.asked == []
+
+
+async def test_webhooks_of_a_delete_have_a_time_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(request: dict[str, Any]) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    async with stage(tmp_path) as (caller, server):
+        server.answers["/never"] = never
+        await caller.create("one")
+        await configure(caller, VALIDATING, hook(server, "/never"))
+        monkeypatch.setattr(webhooks, "TOTAL_SECONDS", 0.1)
+
+        code, answer = await caller.delete("one")
+
+        assert (code, answer["reason"]) == (504, "Timeout")
+        assert await caller.exists("one")
+
+
 async def test_others_are_served_while_a_webhook_takes_its_time(tmp_path: Path) -> None:
     release = asyncio.Event()
 
@@ -315,6 +428,12 @@ async def test_a_configuration_locks_neither_the_platform_nor_itself_out(tmp_pat
         ),
         ({"objectSelector": {"matchExpressions": [BAD]}}, "webhooks[0].objectSelector", ""),
         ({"rules": 7}, "webhooks[0]", "wrong types"),
+        (
+            {"matchConditions": [{"name": "c", "expression": "true"}] * 65},
+            "webhooks[0].matchConditions",
+            "at most 64 items",
+        ),
+        ({"rules": [{"resources": ["x" * 200_000]}]}, "webhooks", "more than 131072 bytes"),
     ],
 )  # fmt: skip
 def test_a_configuration_that_cannot_be_followed_is_refused_at_its_field(

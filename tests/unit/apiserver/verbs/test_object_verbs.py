@@ -244,6 +244,13 @@ async def test_a_create_over_an_object_being_deleted_already_exists() -> None:
         (WIDGETS_PATH, {**widget("one"), "apiVersion": "v1"}, 400, "API version in the data"),
         (WIDGETS_PATH, {"metadata": {"name": "one"}}, 400, "Object 'Kind' is missing"),
         (WIDGETS_PATH, widget("", generateName=""), 422, "name or generateName is required"),
+        (WIDGETS_PATH, {**widget("one"), "metadata": {"generateName": "A-"}}, 422, "generateName"),
+        (
+            WIDGETS_PATH,
+            {**widget("one"), "metadata": {"generateName": "x" * 254}},
+            422,
+            "must be no more than 253 characters",
+        ),
         (WIDGETS_PATH, widget("one", labels={"a": 1}), 400, "metadata"),
         (WIDGETS_PATH, widget("one", labels={"a": "b c"}), 422, "a valid label must be"),
         (WIDGETS_PATH, widget("one", resourceVersion="7"), 400, "resourceVersion"),

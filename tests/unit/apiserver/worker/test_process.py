@@ -9,7 +9,7 @@ import signal
 import msgspec
 import pytest
 
-from datum_compute.apiserver.worker import cost
+from datum_compute.apiserver import codec
 from datum_compute.apiserver.worker.process import WAITING_PER_USER, WorkerProcess
 from datum_compute.client.transport import HttpRequest
 from tests.support.apiserver.widgets import WIDGETS_PATH, Caller, widget, widget_server
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.realtime
 
 
 def large(name: str) -> bytes:
-    return msgspec.json.encode(widget(name)) + b" " * (cost.BYTES_PER_VALUE * cost.MAX_VALUES)
+    return msgspec.json.encode(widget(name)) + b" " * (codec.BYTES_PER_VALUE * codec.MAX_VALUES)
 
 
 def wait_ended(pid: int) -> None:

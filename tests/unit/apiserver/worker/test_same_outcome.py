@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from datum_compute.apiserver.worker import cost
+from datum_compute.apiserver import codec
 from datum_compute.apiserver.worker.process import WorkerProcess
 from tests.support.apiserver.widgets import WIDGETS, WIDGETS_PATH, widget, widget_server
 from tests.support.apiserver.workers import CountingWorker
@@ -53,7 +53,7 @@ STEPS: list[tuple[str, str, Any, dict[str, Any]]] = [
 ]
 
 
-PADDING = b" " * (cost.BYTES_PER_VALUE * cost.MAX_VALUES)
+PADDING = b" " * (codec.BYTES_PER_VALUE * codec.MAX_VALUES)
 """Makes any body a large one."""
 _VARYING = re.compile(
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"  # times
@@ -73,7 +73,7 @@ async def test_a_request_has_the_same_outcome_in_the_worker(
     found = []
     for worker in (None, CountingWorker()):
         async with widget_server(worker=worker) as caller:
-            tags = ["x"] * (cost.MAX_VALUES + 1)
+            tags = ["x"] * (codec.MAX_VALUES + 1)
             await caller.create("one", {"tags": tags}, finalizers=["example.com/hold"])
             if "finalizers" in str(body):
                 await caller.delete("one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -119,3 +120,24 @@ def test_an_endless_head_is_refused(start: bytes) -> None:
     with pytest.raises(MalformedResponse, match="exceed 65536 bytes"):
         for _ in range(100):
             parser.feed(b"x" * 1000)
+
+
+@pytest.mark.parametrize("name", ["length", "chunks", "gzip"])
+def test_a_body_beyond_its_limit_is_refused(name: str) -> None:
+    ResponseParser(max_body=len(BODY)).feed(RESPONSES[name])
+
+    with pytest.raises(MalformedResponse, match=f"more than {len(BODY) - 1} bytes"):
+        ResponseParser(max_body=len(BODY) - 1).feed(RESPONSES[name])
+
+
+def test_a_compressed_body_beyond_its_limit_is_not_unpacked() -> None:
+    packed = gzip.compress(bytes(50_000_000))
+    head = OK + b"content-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(packed)
+    parser = ResponseParser(max_body=1_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MalformedResponse, match="more than 1000 bytes"):
+            parser.feed(head + packed)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()

@@ -64,7 +64,13 @@ def server_process(directory: str, *flags: str) -> Iterator[Server]:
             address = urlsplit(settings["base_url"])
             assert address.hostname is not None
             assert address.port is not None
-            yield Server(address.hostname, address.port, settings["ca_pem"], settings["token"])
+            yield Server(
+                address.hostname,
+                address.port,
+                settings["ca_pem"],
+                settings["token"],
+                process.pid,
+            )
         finally:
             process.stdin.close()
 

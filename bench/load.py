@@ -26,6 +26,8 @@ class Server:
     port: int
     ca_pem: str
     token: str
+    pid: int = 0
+    """Of its process, where that is known."""
 
     def request(
         self,

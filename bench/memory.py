@@ -1,4 +1,4 @@
-"""The memory of this process."""
+"""The memory of a process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 from pathlib import Path
 
 
-def resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+def resident_bytes(pid: int | str = "self") -> int:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

@@ -12,13 +12,16 @@ from pathlib import Path
 from datum_compute.apiserver.http.listener import serve
 from datum_compute.apiserver.request import access
 from datum_compute.env import SystemEnvironment
-from tests.support.apiserver.widgets import widget_server
+from datum_compute.testing.server import embedded_server
 
 
 async def main(directory: Path, token: str) -> None:
     env = SystemEnvironment()
-    async with widget_server(env, directory / "state.db") as caller:
-        server = caller.embedded.server
+    path = directory / "state.db"
+    async with embedded_server(
+        env, path, crds_for=lambda _: [], cells=("dfw",), projects=()
+    ) as embedded:
+        server = embedded.server
         server.add_user("writer", (access.MASTERS,), token)
         async with serve(server, env, directory=directory) as port:
             print(port, flush=True)

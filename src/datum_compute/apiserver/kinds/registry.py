@@ -8,9 +8,9 @@ one set of compiled schemas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from datum_compute.apiserver.cel import rules
 from datum_compute.apiserver.codec import decode_json, encode_json
 from datum_compute.apiserver.kinds import definitions
 from datum_compute.apiserver.kinds.served_kind import ServedKind, from_crd
+
+T = TypeVar("T")
 
 
 class KindRegistry:
@@ -113,7 +115,22 @@ class _Stored(msgspec.Struct):
 _decode_stored = msgspec.json.Decoder(_Stored).decode
 
 
-@lru_cache(maxsize=512)
+def _for_small(function: Callable[..., T]) -> Callable[..., T]:
+    """Remembers the results for definitions as platforms have them: a large one would stay in
+    memory after its deletion. The specification is the last argument."""
+    known = lru_cache(maxsize=256)(function)
+
+    def call(*args: str | bytes) -> T:
+        return (known if len(args[-1]) <= _SMALL_BYTES else function)(*args)
+
+    return call
+
+
+_SMALL_BYTES = 128 * 1024
+"""A guess: five times what our largest definition has."""
+
+
+@_for_small
 def _compile(name: str, spec: bytes) -> list[ServedKind]:
     """Of a valid definition. Equal definitions give the very same kinds."""
     return from_crd({"metadata": {"name": name}, "spec": decode_json(spec)})
@@ -124,13 +141,13 @@ def find_faults(name: str, spec: bytes) -> list[FieldError]:
     return list(_faults(name, spec))
 
 
-@lru_cache(maxsize=512)
+@_for_small
 def _faults(name: str, spec: bytes) -> tuple[FieldError, ...]:
     crd = {"metadata": {"name": name}, "spec": decode_json(spec)}
     return tuple(definitions.validate_definition(crd))
 
 
-@lru_cache(maxsize=512)
+@_for_small
 def _rule_faults(spec: bytes) -> tuple[FieldError, ...]:
     """Only of what is written: a stored definition whose rules an older release did not compile
     is served, and its objects are refused until the rules are corrected."""

@@ -329,7 +329,7 @@ async def _within_time() -> AsyncIterator[None]:
         raise AdmissionRefused(errors.ApiError(504, "Timeout", message)) from None
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def _hooks(raw: bytes) -> list[Hook]:
     with suppress(ValueError):
         return list(decode_json(raw).get("webhooks") or ())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
 from datum_compute.apiserver.kinds.definitions import BUILTIN_NAMES, validate_definition
-from datum_compute.apiserver.kinds.registry import KindRegistry
+from datum_compute.apiserver.kinds.registry import KindRegistry, stored_faults
 from datum_compute.apiserver.kinds.served_kind import from_crd
 
 Edit = Callable[[dict[str, Any]], None]
@@ -358,3 +360,23 @@ def test_the_names_of_built_in_kinds_are_protected() -> None:
             names[group] = (*names.get(group, ()), kind.resource.plural, kind.resource.kind)
 
     assert names == BUILTIN_NAMES
+
+
+def test_a_large_definition_leaves_nothing_in_memory() -> None:
+    registry = KindRegistry(builtin_kinds())
+    crd = definition()
+    fields = {f"field{number}": {"type": "string"} for number in range(10_000)}
+    version = crd["spec"]["versions"][0]
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = fields
+    raw = msgspec.json.encode(crd)
+
+    assert stored_faults(raw) == []
+    registry.define(raw)
+    kind = registry.find("example.com", "v1", "widgets")
+    assert kind is not None
+    kept = weakref.ref(kind.schema)
+    registry.undefine("widgets.example.com")
+    del kind
+    gc.collect()
+
+    assert kept() is None

@@ -145,6 +145,8 @@ class RequestHandler:
             stored = plane.store.get((kind.stored_as, target.namespace, target.name))
             if stored is None or stored.api_version != kind.resource.api_version:
                 return None
+            if plane.writer.lacks_defaults(kind, stored):
+                return None
             body = with_entries(*plane.store.content(stored))
         except Exception:  # noqa: BLE001 - it is raised again where it is answered
             return None

@@ -395,7 +395,22 @@ class Writer:
         obj: dict[str, Any] = decode_json(self._plane.value(stored))
         if kind.stored_form is None:
             obj["apiVersion"] = kind.resource.api_version
+        if self.lacks_defaults(kind, stored):
+            kind.schema.process(obj)
         return obj
+
+    def lacks_defaults(self, kind: ServedKind, stored: StoredObject) -> bool:
+        """Whether the definition may have gained defaults since the object was written, or it was
+        written in another version. Those are set at every read, as in the real server, and
+        stored with the next write."""
+        schema = kind.schema
+        if kind.builtin or not schema.has_defaults or schema.is_costly:
+            return False
+        if stored.validated_by is schema:
+            return False
+        definition = self._plane.get((builtin_rules.CRDS, "", kind.stored_as))
+        is_older = definition is not None and stored.revision < definition.revision
+        return is_older or stored.api_version != kind.resource.api_version
 
     def _read_for_deletion(self, kind: ServedKind, stored: StoredObject) -> dict[str, Any]:
         """As :meth:`read`, with everything that a deletion leaves as it is in its bytes: the
@@ -412,7 +427,15 @@ class Writer:
         return object_meta.timestamp(self._env.now())
 
     def raw(self, kind: ServedKind, stored: StoredObject) -> bytes:
-        return convert_version(kind, stored, self._plane.value(stored))
+        return self.shown(kind, stored, self._plane.value(stored))
+
+    def shown(self, kind: ServedKind, stored: StoredObject, raw: bytes) -> bytes:
+        """The bytes of a version as clients see them, in the version of the API of ``kind``."""
+        if not self.lacks_defaults(kind, stored):
+            return convert_version(kind, stored, raw)
+        obj = kind.to_shown(decode_json(raw))
+        kind.schema.process(obj)
+        return encode_object(obj)
 
 
 _decode_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -15,7 +15,7 @@ from datum_compute.apiserver.codec import (
     to_yaml,
 )
 from datum_compute.apiserver.managed_fields.entries import with_entries
-from datum_compute.apiserver.objects.lifecycle import WriteResult, convert_version
+from datum_compute.apiserver.objects.lifecycle import WriteResult
 from datum_compute.apiserver.printing import tables
 from datum_compute.apiserver.printing.list_stream import ListStream
 from datum_compute.apiserver.request.context import RequestContext
@@ -47,16 +47,13 @@ class Renderer:
     def __init__(self, call: RequestContext, now: Callable[[], datetime]) -> None:
         self._call = call
         self._now = now
-        self._api_version = call.kind.resource.api_version
         self._with_managed = call.request.with_managed_fields
 
     def stored(self, stored: StoredObject, content: tuple[bytes, Managed]) -> bytes:
         """A version as plain JSON, in the version of the API that is asked for and with its
         managed fields, unless the client wants none."""
-        raw, managed = content
-        if stored.api_version != self._api_version:
-            raw = convert_version(self._call.kind, stored, raw)
-        return with_entries(raw, managed) if self._with_managed else raw
+        raw = self._call.plane.writer.shown(self._call.kind, stored, content[0])
+        return self.with_managed(raw, content[1])
 
     def with_managed(self, raw: bytes, managed: Managed) -> bytes:
         return with_entries(raw, managed) if self._with_managed else raw

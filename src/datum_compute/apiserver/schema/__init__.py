@@ -33,14 +33,23 @@ from datum_compute.apiserver.schema.walk import compile_root
 class Schema:
     """A compiled schema. Immutable; obtain it from :func:`compiled`."""
 
-    __slots__ = ("__weakref__", "_compiled", "digest", "is_costly", "source")
+    __slots__ = ("__weakref__", "_compiled", "digest", "has_defaults", "is_costly", "source")
 
-    def __init__(self, source: Mapping[str, Any], digest: str, *, is_costly: bool = False) -> None:
+    def __init__(
+        self,
+        source: Mapping[str, Any],
+        digest: str,
+        *,
+        is_costly: bool = False,
+        has_defaults: bool = True,
+    ) -> None:
         self.source = source
         self.digest = digest
         """Names the content: equal for equal schemas, in every process."""
         self.is_costly = is_costly
         """Whether compiling it, or a walk over a small object, may take long."""
+        self.has_defaults = has_defaults
+        """Whether a walk may set defaults."""
         self._compiled: Walk | None = None
 
     def _compile(self) -> Walk:
@@ -81,5 +90,10 @@ def compiled(source: Mapping[str, Any]) -> Schema:
     if schema is None:
         # From a copy: the caller's dict may change, the shared schema may not.
         source = msgspec.json.decode(text)
-        schema = _schemas[digest] = Schema(source, digest, is_costly=is_costly(source, text))
+        schema = _schemas[digest] = Schema(
+            source,
+            digest,
+            is_costly=is_costly(source, text),
+            has_defaults=b'"default":' in text,
+        )
     return schema

@@ -58,7 +58,12 @@ def _takes_long(verb: str, call: RequestContext) -> bool:
 
 
 def _is_sent_as_stored(call: RequestContext) -> bool:
-    return not (call.form.transform or call.form.yaml or call.target.subresource == "scale")
+    if call.form.transform or call.form.yaml or call.target.subresource == "scale":
+        return False
+    if call.kind.builtin or not call.kind.schema.has_defaults:
+        return True
+    row = call.table.get(call.target.namespace, call.target.name)
+    return row is None or not call.plane.writer.lacks_defaults(call.kind, row)
 
 
 def _is_json(call: RequestContext) -> bool:

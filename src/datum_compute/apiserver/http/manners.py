@@ -24,6 +24,8 @@ from datum_compute.client.transport import (
 )
 from datum_compute.env import Environment
 
+MAX_PRETTY = 128 * 1024
+"""Bytes of a response that is indented: deep lists become a hundred and fifty times as long."""
 MIN_COMPRESSED = 128 * 1024
 """Bytes from which a response is compressed, as upstream."""
 _LEVEL = 1
@@ -60,7 +62,12 @@ class PoliteHandler:
             lines = self._now()
         else:
             lines = b"audit-id: %b%012x\r\n%b" % (self._first_id, next(self._ids), self._now())
-        if body and request.query and is_true(dict(request.query), "pretty") and _is_json(response):
+        if (
+            0 < len(body) <= MAX_PRETTY
+            and request.query
+            and is_true(dict(request.query), "pretty")
+            and _is_json(response)
+        ):
             body = msgspec.json.format(body, indent=2) + b"\n"
         if "gzip" in request.headers.get("accept-encoding", ""):
             if len(body) >= MIN_COMPRESSED:

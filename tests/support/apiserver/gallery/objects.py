@@ -155,6 +155,9 @@ def on_a_large_object(share: int) -> Iterator[Shape]:
     yield made("a table of a large object", Sent("GET", LARGE, accept=TABLE))
     yield made("YAML of a large object", Sent("GET", LARGE, accept=YAML))
     yield made("a large object, printed", Sent("GET", f"{LARGE}?pretty=true"))
+    deep = post(CONFIG_MAPS, config_map("large", x=[nested(150)] * (8_000 // share)))
+    printed = Sent("GET", f"{LARGE}?pretty=true")
+    yield Shape("a deep object, printed", printed, 200, (deep,))
     metadata = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
     yield made("the metadata of a large object", Sent("GET", LARGE, accept=metadata))
     yield made("a list of a large object", Sent("GET", CONFIG_MAPS, accept=TABLE))

@@ -91,3 +91,12 @@ async def test_a_pretty_response_has_lines(query: str, lines: int) -> None:
         assert len(response.body.splitlines()) >= lines
         assert (len(response.body.splitlines()) == 1) == (lines == 1)
         assert json.loads(response.body)["metadata"]["name"] == "one"
+
+
+async def test_a_large_response_is_not_indented() -> None:
+    async with widget_server() as caller:
+        await caller.create("one", {"tags": ["x"] * 50_000})
+
+        response = await polite(caller, f"{WIDGETS_PATH}/one", "pretty=true")
+
+        assert len(response.body.splitlines()) == 1

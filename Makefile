@@ -73,13 +73,14 @@ test-clients: $(VENV)/.clients ## Run clients of Kubernetes, in Python and in Go
 test-browser: $(VENV)/.development ## Run the console in Chromium; screenshots go to build/screenshots
 	$(PYTEST) -m "browser and not campaign" --timeout=600 tests/browser $(ARGS)
 
-test-campaign: $(VENV)/.development ## Run what takes hours: containers on podman and docker with kills, faults and scale on real Karmada
+test-campaign: $(VENV)/.clients ## Run what takes hours: containers on podman and docker with kills, faults and scale on real Karmada
 	for engine in podman docker; do \
 	  $(PYTEST) -m containers --timeout=600 -n 3 tests/containers --ignore=tests/containers/test_kills.py --engine=$$engine $(ARGS) && \
 	  $(PYTEST) -m containers --timeout=3600 -s tests/containers/test_kills.py --engine=$$engine $(ARGS) || exit 1; \
 	done
 	$(PYTEST) -m "cluster and campaign" --timeout=3600 tests/cluster $(ARGS)
 	$(PYTEST) -m "browser and campaign" --timeout=1800 tests/browser $(ARGS)
+	$(PYTEST) -m "clients and campaign" --timeout=1800 tests/clients $(ARGS)
 
 check: $(VENV)/.development ## Lint, format, types, layers, generated files
 	$(BIN)/ruff check .

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build the etcd, the parts of Kubernetes, the Karmada and the kwok that the cluster suite uses.
+"""Build the etcd, the parts of Kubernetes, Karmada, kwok and helm that the suites use.
 
 All are compiled by the local Go toolchain from their published modules, so the suite talks to
 the real server without a container runtime and without downloading a prebuilt binary.
@@ -32,6 +32,7 @@ ETCD_VERSION = "v3.5.16"
 KUBERNETES_VERSION = "v1.32.5"
 KARMADA_VERSION = "v1.18.2"
 KWOK_VERSION = "v0.7.0"
+HELM_VERSION = "v3.22.0"
 
 # Raised when the way of building changes while the versions stay: old caches must not be reused.
 RECIPE = 1
@@ -40,6 +41,7 @@ ETCD_MODULE = "go.etcd.io/etcd/server/v3"
 KUBERNETES_MODULE = "k8s.io/kubernetes"
 KARMADA_MODULE = "github.com/karmada-io/karmada"
 KWOK_MODULE = "sigs.k8s.io/kwok"
+HELM_MODULE = "helm.sh/helm/v3"
 
 # A silent ten-minute compile looks like a hang; a line a minute does not.
 HEARTBEAT_SECONDS = 60.0
@@ -72,6 +74,7 @@ KUBE_SCHEDULER = _kubernetes("kube-scheduler")
 KUBELET = _kubernetes("kubelet")
 # The cache is named after the versions of the others, so these carry their own.
 KWOK = Tool(f"kwok-{KWOK_VERSION}", KWOK_MODULE, KWOK_VERSION, f"{KWOK_MODULE}/cmd/kwok")
+HELM = Tool(f"helm-{HELM_VERSION}", HELM_MODULE, HELM_VERSION, f"{HELM_MODULE}/cmd/helm")
 
 KARMADA_TOOLS: Mapping[str, Tool] = {
     name: Tool(
@@ -94,6 +97,7 @@ EXTRA_TOOLS: Mapping[str, tuple[Tool, ...]] = {
     "karmada": (KUBE_CONTROLLER_MANAGER, *KARMADA_TOOLS.values()),
     "node": NODE_TOOLS,
     "kwok": (KUBE_CONTROLLER_MANAGER, KUBE_SCHEDULER, KWOK),
+    "helm": (HELM,),
 }
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cluster_tools import HELM, ensure_tools
 from tests.support.clients.gadgets import GadgetPlane, gadget_plane
 
 CONTROLLER = Path(__file__).parent / "controller"
@@ -48,6 +49,11 @@ def previous_controller(go: str, tmp_path_factory: pytest.TempPathFactory) -> Pa
     run(go, source, "get", *PREVIOUS, "k8s.io/apimachinery@v0.36")
     run(go, source, "mod", "tidy")
     return build(go, source, source.parent / "controller")
+
+
+@pytest.fixture(scope="session")
+def helm_binary(go: str) -> Path:
+    return ensure_tools([HELM]) / HELM.name
 
 
 def build(go: str, source: Path, binary: Path) -> Path:

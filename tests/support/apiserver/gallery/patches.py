@@ -148,8 +148,8 @@ def applies(share: int) -> Iterator[Shape]:
     deep: Any = {}
     for _ in range(150):
         deep = {"f:a": deep}
-    told = [entry | {"fieldsType": "FieldsV1", "fieldsV1": deep}] * 100
-    body = custom("shelves") | {"metadata": {"name": "one", "managedFields": told}}
+    managed = [entry | {"fieldsType": "FieldsV1", "fieldsV1": deep}] * 100
+    body = custom("shelves") | {"metadata": {"name": "one", "managedFields": managed}}
     yield Shape("update: deep managed fields", post(shelves, body), 201, (SHELF,))
 
 

@@ -279,8 +279,8 @@ async def test_an_answer_that_cannot_be_followed_is_a_failure_of_the_webhook(
         response = await caller.send("POST", WIDGETS_PATH, widget("one"))
 
         assert response.status == (500 if policy == "Fail" else 201)
-        told = response.body.decode() if policy == "Fail" else response.headers["warning"]
-        assert why in told
+        warned = response.body.decode() if policy == "Fail" else response.headers["warning"]
+        assert why in warned
         assert await caller.exists("one") is (policy == "Ignore")
 
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.assembly.local.platform import LocalPlatform
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client import errors
@@ -39,6 +40,13 @@ async def test_the_root_plane_serves_the_metrics_of_the_whole_platform() -> None
     settings = LocalSettings(cities=("DFW", "LHR"))
     platform = LocalPlatform(SimulatedEnvironment(), ":memory:", settings)
     async with platform.run(admin_token="admin"):
+        copies: list[str] = []
+
+        def changed(plane: PlaneStore, table: Table, event: StoreEvent) -> None:
+            if (plane.name, table.resource) == ("hub", compute.INSTANCES.group_resource):
+                copies.append(event.after.name)
+
+        platform.store.subscribe(changed)
         project = platform.client("project/demo", "local-admin")
         await project.create(compute.WORKLOADS, workload("DFW", "LHR", replicas=2))
         await until(
@@ -61,6 +69,9 @@ async def test_the_root_plane_serves_the_metrics_of_the_whole_platform() -> None
     assert "compute_federation_policies 2.0" in lines
     assert 'compute_federation_quarantined_objects{reason="no_project"} 0.0' in lines
     assert 'compute_federation_hub_writes_total{kind="WorkloadDeployment"} 2.0' in lines
+    written = float(len(copies))
+    assert written >= 8, "each is created, and then reports"
+    assert f'compute_federation_hub_writes_total{{kind="Instance"}} {written}' in lines
     assert 'compute_federation_write_back_lag_seconds_bucket{le="+Inf"} ' in text
     ready = 'cluster="lhr",condition="Ready",.*name="web-main-lhr-1",.*reason="Av'
     assert re.search(f"instance_status_condition{{{ready}.*}} 1.0\n", text)

@@ -17,6 +17,7 @@ from tests.support.objects import until_gone
 pytestmark = [pytest.mark.cluster, pytest.mark.campaign, pytest.mark.karmada]
 
 WITHIN = 120.0
+HUB_WRITES = "compute_federation_hub_writes_total"
 CITY = "topology.datum.net/city-code"
 CONDITION = "datum_cloud_compute_workload_deployment_status_condition"
 
@@ -32,6 +33,18 @@ async def total(on: KarmadaStage, manager: str, family: str, *labels: str) -> fl
     return sum_
 
 
+def hub_writes(on: KarmadaStage, user: str) -> int:
+    """Writes of a user to Instances and deployments of the hub, by the hub's audit log."""
+    return sum(
+        call.right.plane == "hub"
+        and call.right.user == user
+        and call.right.resource.partition("/")[0] in ("instances", "workloaddeployments")
+        and call.right.verb in ("create", "patch", "delete")
+        and call.code < 300
+        for call in on.clusters.calls()
+    )
+
+
 async def events_of(on: KarmadaStage, name: str) -> set[tuple[str, str]]:
     """Type and reason of those on a deployment of the project."""
     selector = f"involvedObject.kind=WorkloadDeployment,involvedObject.name={name}"
@@ -41,18 +54,21 @@ async def events_of(on: KarmadaStage, name: str) -> set[tuple[str, str]]:
 
 
 async def test_writes_to_the_hub_and_lags_are_counted(on: KarmadaStage) -> None:
-    hub_writes = "compute_federation_hub_writes_total"
-    writers = ("management", "dfw", "lhr")
-    before = {name: await total(on, name, hub_writes) for name in writers}
+    users = {name: f"compute-cell-{name}" for name in ("dfw", "lhr")}
+    users |= {"management": "compute-management"}
+    counted = {name: await total(on, name, HUB_WRITES) for name in users}
+    audited = {name: hub_writes(on, user) for name, user in users.items()}
     lag = "compute_federation_projection_lag_seconds_count"
     projected = await total(on, "management", lag)
     await on.project.create(compute.WORKLOADS, FIRST.to_create(), NAMESPACE)
     await Lifecycle(on, within=WITHIN).settled(FIRST)
 
-    written = {name: await total(on, name, hub_writes) - before[name] for name in writers}
-    assert written["management"] >= 2, "a deployment for each city"
-    for cell in writers[1:]:
-        assert written[cell] >= 2, "two Instances"
+    for name, user in users.items():
+        written = await total(on, name, HUB_WRITES) - counted[name]
+        assert written == hub_writes(on, user) - audited[name], name
+        # A deployment for each city; two Instances, each created, then reported.
+        assert written >= (2 if name == "management" else 4), name
+    for cell in ("dfw", "lhr"):
         assert await total(on, cell, "compute_federation_write_back_lag_seconds_count") >= 2
     assert await total(on, "management", lag) - projected >= 4
     assert await total(on, "management", "compute_federation_status_interpreter") >= 1

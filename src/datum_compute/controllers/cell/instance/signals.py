@@ -90,13 +90,17 @@ class InstanceSignals:
         notice = EventContent(WARNING, compute.REASON_QUOTA_CLAIM_ORPHANED, text)
         await self._events.record_once(cell.client, instance, notice)
 
-    def record_write_back(self, copy: Object | None, instance: Object, written: Object) -> None:
-        """Call after the hub copy is written; ``copy`` is the state it replaced."""
-        if copy is not None and copy.metadata.resource_version == written.metadata.resource_version:
-            return
+    def record_hub_write(self, before: Object | None, after: Object) -> Object:
+        """Call after each step of a write-back, with the copy before and after it: a step that
+        found nothing to write is not counted. Returns the copy."""
+        if before is None or before.metadata.resource_version != after.metadata.resource_version:
+            self._hub_writes.inc()
+            stated = conditions.of_status(before.status) if before is not None else ()
+            observe_lag(self._lag, stated, conditions.of_status(after.status), self._env.now())
+        return after
+
+    def record_hub_deletion(self) -> None:
         self._hub_writes.inc()
-        before = conditions.of_status(copy.status) if copy is not None else ()
-        observe_lag(self._lag, before, conditions.of_status(instance.status), self._env.now())
 
     def record_write_back_failure(self) -> None:
         self._hub_failures.inc()

@@ -76,7 +76,6 @@ class WriteBack:
             # Recreated, not corrected: the age of a copy is that of its Instance.
             await self.remove_copy(hub, copy)
             copy = None
-        before = copy
         if copy is not None and copy.metadata.deleting:
             return True
         owner = None
@@ -91,8 +90,8 @@ class WriteBack:
                 return False
         copy = await self._correct(hub, instance, owner, copy)
         if instance.status:
-            copy = await patch.copy_status(hub.client, compute.INSTANCES, copy, instance.status)
-        self._signals.record_write_back(before, instance, copy)
+            reported = await patch.copy_status(hub.client, compute.INSTANCES, copy, instance.status)
+            self._signals.record_hub_write(copy, reported)
         return True
 
     async def find_copy(self, hub: Cluster, name: str, namespace: str) -> Object | None:
@@ -112,6 +111,7 @@ class WriteBack:
 
     async def remove_copy(self, hub: Cluster, copy: Object) -> None:
         await patch.delete_if_present(hub.client, compute.INSTANCES, copy)
+        self._signals.record_hub_deletion()
         self._copies.forget(copy.metadata.uid)
 
     async def _create_or_find(self, hub: Cluster, instance: Object, owner: Object) -> Object | None:
@@ -128,7 +128,8 @@ class WriteBack:
             "spec": instance.spec,
         }
         try:
-            return await hub.client.create(compute.INSTANCES, body, instance.namespace)
+            created = await hub.client.create(compute.INSTANCES, body, instance.namespace)
+            return self._signals.record_hub_write(None, created)
         except errors.AlreadyExists:
             found = await find_live(
                 hub.client, compute.INSTANCES, instance.name, instance.namespace
@@ -156,8 +157,11 @@ class WriteBack:
     ) -> Object:
         """Correct the copy; also adopt it when ``owner`` is given."""
         if owner is not None:
-            copy = await ensure_owner(hub.client, compute.INSTANCES, copy, owner, controller=True)
-        return await self._copies.ensure(
+            adopted = await ensure_owner(
+                hub.client, compute.INSTANCES, copy, owner, controller=True
+            )
+            copy = self._signals.record_hub_write(copy, adopted)
+        corrected = await self._copies.ensure(
             hub.client,
             compute.INSTANCES,
             copy,
@@ -165,6 +169,7 @@ class WriteBack:
             labels=await self._labels(hub, instance),
             annotations=_annotations(instance),
         )
+        return self._signals.record_hub_write(copy, corrected)
 
     async def _labels(self, hub: Cluster, instance: Object) -> dict[str, str]:
         labels = {

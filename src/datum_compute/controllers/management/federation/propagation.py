@@ -19,6 +19,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
 from datum_compute.controllers.management.federation import bindings
 from datum_compute.controllers.management.federation.interpreter import has_status_aggregation
+from datum_compute.controllers.management.federation.signals import FederationSignals
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
 from datum_compute.runtime.writes import patch
@@ -56,8 +57,9 @@ class _Record:
 
 
 class PropagationCheck:
-    def __init__(self, env: Environment) -> None:
+    def __init__(self, env: Environment, signals: FederationSignals) -> None:
         self._env = env
+        self._signals = signals
         self._records: dict[str, _Record] = {}
         """What is wrong with a copy, by its uid. Times are the loop's."""
 
@@ -94,12 +96,13 @@ class PropagationCheck:
 
     async def _request(self, hub: Cluster, hub_deployment: Object) -> None:
         stamp = conditions.wire_time(self._env.now())
-        await patch.ensure_metadata(
+        requested = await patch.ensure_metadata(
             hub.client,
             compute.WORKLOAD_DEPLOYMENTS,
             hub_deployment,
             annotations={compute.ANNOTATION_PROPAGATION_REQUESTED: stamp},
         )
+        self._signals.record_hub_write(hub_deployment, requested)
 
 
 def _find_fault(

@@ -41,7 +41,7 @@ class Federator:
         self._copies = SpecCopies()
         self._interpreter = InterpreterCheck(signals.registry, hub)
         self._drain_clock = removal.DrainClock()
-        self._propagation = PropagationCheck(env)
+        self._propagation = PropagationCheck(env, signals)
         self._refusals = _HubRefusals()
 
     async def reconcile(self, request: Request) -> Result:
@@ -142,9 +142,11 @@ class Federator:
                 await self._propagation.check(hub, cached, binding)
                 return after(removal.HUB_WAIT_SECONDS)
             if wait is not None:
-                await removal.scale_to_zero(hub.client, deployment, cached)
+                drained = await removal.scale_to_zero(hub.client, deployment, cached)
+                self._signals.record_hub_write(cached, drained)
                 return after(wait.delay)
             await patch.delete_if_present(hub.client, compute.WORKLOAD_DEPLOYMENTS, cached)
+            self._signals.record_hub_write(cached, None)
             self._copies.forget(cached.metadata.uid)
             self._propagation.forget(cached.metadata.uid)
         elif cached is None and orphaned:
@@ -188,6 +190,7 @@ class Federator:
         if await find_live(project.client, deployments, request.name, request.namespace):
             raise Waiting("the cache has not seen this deployment yet", 1.0)
         await patch.delete_if_present(hub.client, deployments, copy)
+        self._signals.record_hub_write(copy, None)
         for city in removal.cities_of(copy):
             await ensure_policy_removed(hub.client, hub_namespace, city)
         self._copies.forget(copy.metadata.uid)

@@ -134,11 +134,11 @@ def _has_drained(hub_deployment: Object) -> bool:
     return _has_acknowledged(hub_deployment) and reported == 0
 
 
-async def scale_to_zero(hub_client: Client, deployment: Object, hub_deployment: Object) -> None:
+async def scale_to_zero(hub_client: Client, deployment: Object, hub_deployment: Object) -> Object:
     view = hub_deployment.view(compute.WorkloadDeployment)
     is_zero = view.spec.scale_settings.min_replicas == 0
     stamp = str(deployment.metadata.generation)
-    await patch.ensure_metadata(
+    return await patch.ensure_metadata(
         hub_client,
         compute.WORKLOAD_DEPLOYMENTS,
         hub_deployment,

@@ -30,9 +30,10 @@ class FederationSignals:
             "compute_federation_policies", "Propagation policies on the hub."
         ).labels().track(lambda: _policies(hub))
 
-    def record_hub_write(self, before: Object | None, hub_deployment: Object) -> None:
-        was = before.metadata.resource_version if before is not None else ""
-        if was != hub_deployment.metadata.resource_version:
+    def record_hub_write(self, before: Object | None, after: Object | None) -> None:
+        """Call after each write to a hub copy that may have been due: None is no copy."""
+        versions = [each and each.metadata.resource_version for each in (before, after)]
+        if versions[0] != versions[1]:
             self._hub_writes.inc()
 
     async def record_events(self, project: Cluster, deployment: Object, written: Object) -> None:

@@ -27,24 +27,18 @@ from datum_compute.client.client import ApiClient
 from datum_compute.client.remote_command import CommandRequest
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers import conformance
-from datum_compute.providers.conformance import Capability, Check, Lack
+from datum_compute.providers.conformance import Check, PrivateImage
 from datum_compute.providers.conformance.harness import run
 from datum_compute.providers.protocol import ExecRefused
 from datum_compute.testing.expectations import eventually
 from scripts.cluster_tools import DEFAULT_TOOLS, NODE_TOOLS, ensure_tools
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.namespaces import ClusterNamespace, given_city, workload
-from tests.support.cluster.node import IMAGE, KubeletCredential, Node
+from tests.support.cluster.node import IMAGE, KubeletCredential, Node, busybox_image
 from tests.support.cluster.roles import NAMESPACE, applied, define_kinds, manager_token
 from tests.support.processes.managers import manager
-from tests.support.providers.pod_harness import (
-    LACKS,
-    PodHarness,
-    http_get,
-    the_pod_names_its_pull_secrets,
-)
-
-NO_REGISTRY = Lack("the node reaches no registry", the_pod_names_its_pull_secrets)
+from tests.support.providers.pod_harness import LACKS, PodHarness, http_get
+from tests.support.providers.registry import private_registry
 
 pytestmark = [pytest.mark.cluster, pytest.mark.kubelet, pytest.mark.realtime]
 
@@ -58,6 +52,8 @@ IN_SHORT = {
     "an_instance_whose_port_is_closed_is_not_available",
     "an_instance_has_the_size_of_its_type",
     "an_image_that_cannot_be_had_is_reported",
+    "a_private_image_is_pulled_with_the_secret_that_matches",
+    "a_private_image_without_the_right_password_is_reported",
     "a_template_that_cannot_run_is_reported",
     "an_instance_that_crashes_is_reported",
     "an_instance_too_large_for_the_site_is_reported",
@@ -151,6 +147,12 @@ class KubeletHarness(PodHarness):
     async def answer(self, address: str, port: int) -> str:
         return await http_get(address, port)
 
+    @asynccontextmanager
+    async def private_image(self) -> AsyncIterator[PrivateImage]:
+        """In a registry on loopback, which containerd uses without TLS."""
+        async with private_registry(busybox_image()) as image:
+            yield image
+
 
 _numbers = count()
 
@@ -168,7 +170,7 @@ async def kubelet_harness(cell: RealCell, directory: Path) -> AsyncIterator[Kube
         timeout_seconds=WITHIN,
         settle_seconds=3,
         retry_seconds=25,
-        lacks=LACKS | {Capability.PRIVATE_IMAGES: NO_REGISTRY},
+        lacks=LACKS,
         env=SystemEnvironment(),
         provider_client=client,
         node=cell.node,
@@ -332,13 +334,12 @@ async def test_commands_run_in_a_pod_with_input_terminal_and_exit_code(
             await harness.runs.exec(uid, CommandRequest(("/bin/sh",), "nosuch"))
 
 
-async def test_a_restart_of_the_kubelet_disturbs_no_instance(
-    cell: RealCell, tmp_path: Path
-) -> None:
+async def test_a_killed_kubelet_disturbs_no_instance(cell: RealCell, tmp_path: Path) -> None:
     async with kubelet_harness(cell, tmp_path) as harness:
         found = await run(harness, "steady-0")
         before = await harness.running(found.metadata.uid)
-        await asyncio.to_thread(cell.node.restart_kubelet)
+        with cell.node.without_kubelet():
+            pass
         await asyncio.sleep(5)
 
         after = await harness.running(found.metadata.uid)

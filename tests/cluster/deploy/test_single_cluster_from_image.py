@@ -11,10 +11,7 @@ import asyncio
 import base64
 import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -32,6 +29,7 @@ from datum_compute.client.client import ApiClient
 from datum_compute.env import SystemEnvironment
 from scripts.cluster_tools import DEFAULT_TOOLS, NODE_TOOLS, ensure_tools
 from tests.support.cluster import audit
+from tests.support.cluster.command_line import types
 from tests.support.cluster.control_plane import ControlPlane
 from tests.support.cluster.managers.rollout import DEPLOYMENT, IMAGE_NAME, SYSTEM, running_pods
 from tests.support.cluster.manifests import apply, render, run_kubectl_on
@@ -47,8 +45,6 @@ pytestmark = [
     pytest.mark.image,
     pytest.mark.realtime,
 ]
-
-WITHIN = 180.0
 
 
 @pytest.fixture(scope="module")
@@ -123,31 +119,17 @@ async def installed(
         await client.close()
 
 
-async def types(plane: ControlPlane, *words: str) -> str:
-    """What a person types; the command must succeed."""
+async def typed(plane: ControlPlane, *words: str) -> None:
+    """As an administrator of the cluster."""
     home = plane.directory / "home"
     home.mkdir(exist_ok=True)
-    config = plane.write_kubeconfig(home / "kubeconfig")
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [
-            *(sys.executable, "-m", "datum_compute.cli", *words),
-            *("--kubeconfig", str(config)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=WITHIN,
-        env={"HOME": str(home), "PATH": os.defpath},
-        check=False,
-    )
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-    return str(done.stdout)
+    await types(plane.write_kubeconfig(home / "kubeconfig"), *words)
 
 
 async def serves(plane: ControlPlane, place: ClusterNamespace) -> float:
     """Deploy from the command line until it answers; the seconds until it was Available."""
     started = time.monotonic()
-    await types(
+    await typed(
         plane,
         *("deploy", "web", f"--image={IMAGE}", "--city=DFW", "--port=http=80"),
         *("--window=0s", "--yes"),
@@ -163,7 +145,7 @@ async def serves(plane: ControlPlane, place: ClusterNamespace) -> float:
 
 
 async def destroyed(plane: ControlPlane, place: ClusterNamespace) -> None:
-    await types(plane, "destroy", "web", "--yes")
+    await typed(plane, "destroy", "web", "--yes")
     await place.gone()
     assert not (await place.client.list(core.PODS, place.namespace)).items
 

@@ -318,9 +318,10 @@ class KarmadaStage(ManagedPlatform):
 class SharedStage:
     """A federation on an event loop of its own, for tests one after the other."""
 
-    def __init__(self, clusters: KarmadaClusters, directory: Path) -> None:
+    def __init__(self, clusters: KarmadaClusters, directory: Path, *components: str) -> None:
         self._clusters = clusters
         self._directory = directory
+        self._components = components
         self._stage: Future[KarmadaStage] = Future()
         self._end = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -355,7 +356,9 @@ class SharedStage:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         try:
-            async with karmada_federation(self._clusters, self._directory) as stage:
+            async with karmada_federation(
+                self._clusters, self._directory, *self._components
+            ) as stage:
                 self._stage.set_result(stage)
                 await asyncio.to_thread(self._end.wait)
         except BaseException as error:  # noqa: BLE001 - raised again in the thread of the tests

@@ -14,7 +14,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -143,9 +143,14 @@ class Node:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def restart_kubelet(self, *, kill: bool = False) -> None:
-        self._processes.pop().stop(kill=kill)
-        self._start_kubelet()
+    @contextlib.contextmanager
+    def without_kubelet(self) -> Iterator[None]:
+        """It is killed, and started again at the end of the block."""
+        self._processes.pop().stop(kill=True)
+        try:
+            yield
+        finally:
+            self._start_kubelet()
 
     def forward(self, port: int) -> str:
         """Let Pods reach this port of loopback; the address for them."""
@@ -204,10 +209,7 @@ class Node:
             "containerd", "containerd", "-c", self._file("containerd.toml")
         )
         containerd.wait_until(lambda: _fault(self._ctr("version")), START_SECONDS)
-        busybox = host.static_busybox(SystemEnvironment()) or b""
-        links = {"bin/sleep": "busybox"}
-        pause = build_archive(PAUSE, {"bin/busybox": busybox}, links, ["/bin/sleep", "2000000000"])
-        for archive in (pause, host.build_busybox_image(busybox)):
+        for archive in (_pause_image(), busybox_image()):
             self._import(archive)
         kubeconfig = self._plane.write_kubeconfig(self._directory / "kubeconfig")
         more = DEPLOYMENTS if self._runs_deployments else ()
@@ -403,6 +405,23 @@ disabled_plugins = {json.dumps([f"io.containerd.snapshotter.v1.{name}" for name 
 
     def _file(self, name: str) -> str:
         return str(self._directory / name)
+
+
+def busybox_image() -> bytes:
+    """A web server, made of this machine's busybox; a node has it as ``IMAGE``."""
+    return host.build_busybox_image(_busybox())
+
+
+def _pause_image() -> bytes:
+    links = {"bin/sleep": "busybox"}
+    files = {"bin/busybox": _busybox()}
+    return build_archive(PAUSE, files, links, ["/bin/sleep", "2000000000"])
+
+
+def _busybox() -> bytes:
+    found = host.static_busybox(SystemEnvironment())
+    assert found is not None, missing()
+    return found
 
 
 def _fault(result: subprocess.CompletedProcess[str]) -> str | None:

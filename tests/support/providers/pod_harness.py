@@ -26,7 +26,7 @@ from datum_compute.providers.conformance import (
     sleep,
     suspension,
 )
-from datum_compute.providers.conformance.harness import addresses, create, expect, run, wait
+from datum_compute.providers.conformance.harness import addresses, expect, run
 from datum_compute.providers.pod import PodProvider, PodSettings
 from datum_compute.providers.protocol import ExecSource, LogSource
 from datum_compute.providers.sandbox import LABEL_UID
@@ -43,21 +43,6 @@ async def the_address_is_that_of_the_pod(cell: Harness) -> None:
     [pod] = (await cell.client.list(core.PODS, label_selector=_of(found.metadata.uid))).items
     expected = (pod.view(core.Pod).status.pod_ip, "")
     expect(addresses(found) == expected, f"the addresses are {addresses(found)}")
-
-
-async def the_pod_names_its_pull_secrets(cell: Harness) -> None:
-    """Kubelets pull with them."""
-
-    def change(body: dict[str, Any]) -> None:
-        body["spec"]["runtime"]["sandbox"]["imagePullSecrets"] = [{"name": "registry"}]
-
-    found = await create(cell, "pulled-0", change=change)
-
-    async def has_them() -> bool:
-        pods = await cell.running(found.metadata.uid)
-        return any('"imagePullSecrets": [{"name": "registry"}]' in pod.description for pod in pods)
-
-    await wait(cell, has_them, "no Pod has the pull secrets")
 
 
 LACKS = {

@@ -38,10 +38,6 @@ async def serves(on: KarmadaStage, count: int, image: str = "acme/web:1") -> Non
     await eventually("it serves", lambda: missing_for_image(on, image, count), within=WITHIN)
 
 
-async def test_a_workload_lives_through_every_change_and_leaves_nothing(on: KarmadaStage) -> None:
-    await Lifecycle(on, within=WITHIN).run()
-
-
 async def test_workload_deployment_federation(on: KarmadaStage) -> None:
     await upstream_suites.workload_deployment_federation(on)
 

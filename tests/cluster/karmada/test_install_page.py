@@ -21,7 +21,7 @@ from tests.support.cluster.crds import definition_files, established
 from tests.support.cluster.karmada import KarmadaClusters
 from tests.support.paths import ROOT
 
-pytestmark = [pytest.mark.cluster, pytest.mark.campaign, pytest.mark.karmada]
+pytestmark = [pytest.mark.cluster, pytest.mark.karmada]
 
 PAGE = ROOT / "docs/operate/install.md"
 RUN_ELSEWHERE = {

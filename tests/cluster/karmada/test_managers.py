@@ -10,7 +10,6 @@ import pytest
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client import errors
-from datum_compute.testing.calls import RecordedCall
 from tests.support.cluster.karmada import KarmadaClusters
 from tests.support.cluster.karmada_stage import NAMESPACE, karmada_federation
 from tests.support.cluster.used_rights import audited, explained, granted
@@ -47,22 +46,9 @@ async def test_two_replicas_pass_their_check_one_leads_and_both_review(
 async def test_a_project_lives_and_is_deleted_with_the_rights_of_the_roles(
     clusters: KarmadaClusters, tmp_path: Path
 ) -> None:
-    """No request is denied: the federation checks that at its end."""
-    await _live(clusters, tmp_path)
-
-
-@pytest.mark.campaign
-async def test_every_right_is_used_or_explained(clusters: KarmadaClusters, tmp_path: Path) -> None:
-    """The page about rights says what those are for that a life does not use."""
-    used = await _live(clusters, tmp_path)
-    unexplained = "\n".join(map(str, sorted(granted() - used - explained())))
-    assert unexplained == "", "used by nothing, and explained nowhere"
-    assert explained() <= granted(), "explained, and granted to nobody"
-
-
-async def _live(clusters: KarmadaClusters, directory: Path) -> set[RecordedCall]:
-    """The life of a project, and the rights that it used."""
-    async with karmada_federation(clusters, directory) as stage:
+    """No request is denied: the federation checks that at its end. Every right is used, or the
+    page about rights says what it is for."""
+    async with karmada_federation(clusters, tmp_path) as stage:
         steps = Lifecycle(stage, within=WITHIN)
         await steps.run()
         await stage.project.create(core.CONFIG_MAPS, data.config_map(), NAMESPACE)
@@ -72,4 +58,7 @@ async def _live(clusters: KarmadaClusters, directory: Path) -> set[RecordedCall]
         await steps.settled(named)
         await stage.empty()
         await steps.delete_the_project()
-        return audited(clusters.calls())
+        used = audited(clusters.calls())
+    unexplained = "\n".join(map(str, sorted(granted() - used - explained())))
+    assert unexplained == "", "used by nothing, and explained nowhere"
+    assert explained() <= granted(), "explained, and granted to nobody"

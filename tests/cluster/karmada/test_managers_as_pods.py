@@ -23,7 +23,6 @@ from tests.support.simulation.platform import workload
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.campaign,
     pytest.mark.karmada,
     pytest.mark.kubelet,
     pytest.mark.image,

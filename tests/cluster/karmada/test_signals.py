@@ -14,7 +14,7 @@ from tests.support.cluster.manifests import run_kubectl_on
 from tests.support.federation.lifecycle import FIRST, Lifecycle
 from tests.support.objects import until_gone
 
-pytestmark = [pytest.mark.cluster, pytest.mark.campaign, pytest.mark.karmada]
+pytestmark = [pytest.mark.cluster, pytest.mark.karmada]
 
 WITHIN = 120.0
 HUB_WRITES = "compute_federation_hub_writes_total"

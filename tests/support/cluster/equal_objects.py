@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -52,6 +53,8 @@ ROOT_AUTHORITY = "kube-root-ca.crt"
 """A ConfigMap that kube-controller-manager puts into every namespace."""
 OF_KARMADA_ALONE = frozenset({"work.karmada.io/conflict-resolution"})
 """Annotations that only the real engine writes."""
+AVAILABLE = re.compile(r"of \d+ available")
+"""Which of two claims comes first is chance."""
 
 
 async def objects_of(on: FederationPlanes) -> Objects:
@@ -72,10 +75,15 @@ async def objects_of(on: FederationPlanes) -> Objects:
                     if obj.name.endswith("-workloaddeployment"):
                         found[f"{plane} {kind.plural} {obj.name}"] = _routing(wire)
                     continue
+                for each in wire.get("status", {}).get("allocations") or ():
+                    each["message"] = AVAILABLE.sub("of <left> available", each["message"])
                 for key in OF_KARMADA_ALONE:
                     wire["metadata"].get("annotations", {}).pop(key, None)
                 found[f"{plane} {kind.plural} {obj.name}"] = wire
                 names[obj.metadata.uid] = f"<uid of {kind.plural} {obj.name}>"
+                # Its end is a hash of the namespace, whose name is a uid.
+                if work := obj.metadata.annotations.get(karmada.ANNOTATION_WORK_NAME):
+                    names[work] = f"<Work of {kind.plural} {obj.name}>"
     names[on.hub_namespace.removeprefix("ns-")] = "<uid of the namespace>"
     return {key: plain(wire, names) for key, wire in found.items()}
 

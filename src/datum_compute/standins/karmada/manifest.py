@@ -61,8 +61,10 @@ def build_manifest(template: Object, origin: Origin) -> Values:
         karmada.ANNOTATION_WORK_NAMESPACE: origin.work_namespace,
         karmada.ANNOTATION_WORK_NAME: origin.work_name,
         karmada.ANNOTATION_TEMPLATE_UID: template.metadata.uid,
-        karmada.ANNOTATION_TEMPLATE_GENERATION: str(template.metadata.generation),
     }
+    if template.metadata.generation:  # not of ConfigMaps, Secrets and namespaces
+        generation = str(template.metadata.generation)
+        annotations[karmada.ANNOTATION_TEMPLATE_GENERATION] = generation
     if origin.binding_name:
         labels[karmada.LABEL_BINDING_ID] = origin.binding_id
         annotations[karmada.ANNOTATION_BINDING_NAMESPACE] = origin.binding_namespace

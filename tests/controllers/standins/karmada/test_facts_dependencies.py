@@ -102,6 +102,10 @@ async def test_dependencies_reach_every_member_of_the_templates_that_name_them()
             assert values(settings.data) == {"colour": "blue"}
             assert values(keys.data) == {"token": "aGk="}
             assert bytes(keys.extra["type"]) == b'"example.com/keys"'
+            for each in (settings, keys):
+                noted = each.metadata.annotations
+                assert karmada.ANNOTATION_TEMPLATE_UID in noted
+                assert karmada.ANNOTATION_TEMPLATE_GENERATION not in noted, "it has none"
 
 
 async def test_a_dependency_has_a_binding_without_placement_that_names_who_requires_it() -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -42,7 +41,10 @@ def index(kinds: Sequence[ServedKind], prefix: str = "") -> Document:
 def encoded_document(kinds: Sequence[ServedKind], group_version: str) -> tuple[bytes, str]:
     """The document as bytes, and the hash the index links it under; empty when there is none."""
     facts = _facts(kinds, group_version)
-    return (_encoded(facts), _hash(facts)) if facts else (b"", "")
+    if not facts:
+        return b"", ""
+    name = _hash(facts)
+    return _documents.find(name) or _documents.add(name, _encoded(facts)), name
 
 
 def _facts(kinds: Sequence[ServedKind], group_version: str) -> tuple[_Facts, ...]:
@@ -74,8 +76,34 @@ class _Facts:
         return self.resource, self.list_kind, self.has_status, self.has_scale, self.verbs
 
 
-# Planes of one type share their documents; together they have far fewer than 128 group-versions.
-@lru_cache(maxsize=128)
+class RecentDocuments:
+    """Those that were built last, by hash: planes of one type share theirs. Bounded by bytes, since
+    definitions of users may be large and are soon gone."""
+
+    MAX_BYTES = 4 * 1024 * 1024
+
+    def __init__(self) -> None:
+        self._found: dict[str, bytes] = {}
+        self.size = 0
+
+    def find(self, name: str) -> bytes | None:
+        document = self._found.pop(name, None)
+        if document is not None:
+            self._found[name] = document  # the first is the one that was used least recently
+        return document
+
+    def add(self, name: str, document: bytes) -> bytes:
+        if len(document) <= self.MAX_BYTES:
+            self._found[name] = document
+            self.size += len(document)
+        while self.size > self.MAX_BYTES:
+            self.size -= len(self._found.pop(next(iter(self._found))))
+        return document
+
+
+_documents = RecentDocuments()
+
+
 def _encoded(kinds: tuple[_Facts, ...]) -> bytes:
     document = _document(kinds)
     return msgspec.json.encode(document, order="sorted")

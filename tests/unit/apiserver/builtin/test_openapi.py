@@ -174,3 +174,18 @@ def test_metadata_is_described_field_by_field() -> None:
         meta["properties"]
     )
     assert all(field["description"] for field in meta["properties"].values())
+
+
+def test_documents_are_kept_up_to_a_size_the_least_recent_first() -> None:
+    kept = openapi.RecentDocuments()
+    third = bytes(kept.MAX_BYTES // 3)
+    for name in "abc":
+        kept.add(name, third)
+
+    assert kept.find("a") == third
+    kept.add("d", third)
+    kept.add("huge", bytes(kept.MAX_BYTES + 1))
+
+    assert [name for name in "abcd" if kept.find(name)] == ["a", "c", "d"]
+    assert kept.find("huge") is None
+    assert kept.size == 3 * len(third)

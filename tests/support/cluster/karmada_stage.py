@@ -106,8 +106,9 @@ class WebhookCaller:
 
         async def review(body: Any) -> Any:
             self.calls += 1
-            running = [pod for pod in self._pods if pod.is_running]
-            port = running[self.calls % len(running)].port("webhooks")
+            ready = [pod.port("webhooks") for pod in self._pods if pod.is_ready]
+            served = [each for each in ready if each]  # 0 while it starts
+            port = served[self.calls % len(served)]
             transport = HttpTransport(f"https://{HOST}:{port}", ca_pem=self._authority)
             headers = {"content-type": "application/json"}
             request = HttpRequest("POST", path, headers=headers, body=msgspec.json.encode(body))

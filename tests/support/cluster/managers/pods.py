@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
@@ -132,6 +133,7 @@ class ManagerPod:
         directory.mkdir()
         self._arguments = deployment.prepare(directory)
         self._starts = 0
+        self._suspended = False
         self._process: Process | None = None
 
     @property
@@ -139,8 +141,10 @@ class ManagerPod:
         return self._directory / f"{self._name}-{self._starts}.log"
 
     @property
-    def is_running(self) -> bool:
-        return self._process is not None
+    def is_ready(self) -> bool:
+        """Whether a Service would send requests here: it runs, and is not suspended."""
+        runs = self._process is not None and self._process.returncode is None
+        return runs and not self._suspended
 
     @property
     def pid(self) -> int:
@@ -178,6 +182,7 @@ class ManagerPod:
     def send_signal(self, number: int) -> None:
         assert self._process is not None
         self._process.send_signal(number)
+        self._suspended = number == signal.SIGSTOP
 
     @property
     def exit_code(self) -> int | None:

@@ -46,6 +46,7 @@ HUB = "hub"
 START_SECONDS = 120.0
 MAX_DELAY = "--rate-limiter-max-delay=10s"
 """As the page about installing asks for."""
+AGGREGATED_SERVER = "aggregated-apiserver"
 AGGREGATED = "karmada-aggregated-apiserver.karmada-system.svc"
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 SECRETS = "karmada-cluster"
@@ -117,6 +118,8 @@ class KarmadaClusters:
         finally:
             for name in names:
                 self._start_program(name)
+                if name == AGGREGATED_SERVER:  # without it the agent ends
+                    self._processes[name].wait_until(self._no_clusters, START_SECONDS)
 
     # Starting.
 
@@ -190,7 +193,7 @@ class KarmadaClusters:
         address = f"https://{HOST}:{webhook}"
         self._define_kinds(address, authority)
         self._run(
-            "aggregated-apiserver",
+            AGGREGATED_SERVER,
             kubeconfig,
             f"--authentication-kubeconfig={config}",
             f"--authorization-kubeconfig={config}",
@@ -219,7 +222,7 @@ class KarmadaClusters:
         text = self._manifest("artifacts/deploy/webhook-configuration.yaml")
         text = text.replace("https://karmada-webhook.karmada-system.svc:443", address)
         apply_text(self.hub, text.replace("{{caBundle}}", authority))
-        self._processes["aggregated-apiserver"].wait_until(self._no_clusters, START_SECONDS)
+        self._processes[AGGREGATED_SERVER].wait_until(self._no_clusters, START_SECONDS)
         apply(self.hub, render("federation"))
         wait_established(self.hub)
         self.hub.start_collector()

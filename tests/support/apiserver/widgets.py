@@ -84,11 +84,11 @@ class Caller:
         sent = {"authorization": f"Bearer {self._token}", **(headers or {})}
         request = HttpRequest(method, self._prefix + path, tuple((query or {}).items()), sent, raw)
         now = self.embedded.server.answer_now(request)
+        if now is not None and now.taken is not None:
+            now.taken()
         response = await self.embedded.server.handle(request)
         if now is not None:
             assert (now.status, now.headers, now.body) == (200, response.headers, response.body)
-            if now.taken is not None:
-                now.taken()
         if response.stream is None or asks_for_stream(request):
             return response
         body = b"".join([chunk async for chunk in response.stream])

@@ -377,3 +377,5 @@ def test_an_http_port_that_no_container_declares_is_warned_of_when_it_is_set() -
     assert warnings(undeclared, old=undeclared) == []
     assert warnings(with_http_port(workload, "80")) == []
     assert warnings(with_http_port(MACHINE, "81")) == []
+    odd = with_changes(CONTAINER, {"APP.ports": [{"name": "http", "port": []}]})
+    assert len(errors(with_http_port(odd, "81"))) == 1

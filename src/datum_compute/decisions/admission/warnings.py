@@ -74,11 +74,11 @@ def undeclared_port(workload: Any) -> tuple[str, ...]:
     port = http_port(annotations) if isinstance(annotations, dict) else None
     runtime = root.child("spec").child("template").child("spec").child("runtime")
     containers = Findings().items(runtime.child("sandbox").child("containers"))
-    declared = {
-        each.child("port").value
+    declared = [
+        each.child("port").value  # whatever it is: this warns, and does not judge
         for container in containers
         for each in Findings().items(container.child("ports"))
-    }
+    ]
     if port is None or not containers or port in declared:
         return ()
     return (f"HTTP port {port} is declared by no container, so it may not be reachable",)

@@ -246,7 +246,8 @@ def _base_faults(kind: ServedKind, base: str) -> list[FieldError]:
 
 
 def _name_faults(kind: ServedKind, name: str) -> list[FieldError]:
-    if kind.resource.group == RBAC:  # any segment of a path, such as system:reader
+    is_event = kind.builtin and kind.resource.plural == "events"
+    if kind.resource.group == RBAC or is_event:  # any segment of a path, such as system:reader
         if name in (".", "..") or "/" in name or "%" in name:
             detail = "may not be '.' or '..', nor contain '/' or '%'"
             return [fields.invalid("metadata.name", name, detail)]

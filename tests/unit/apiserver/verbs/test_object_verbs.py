@@ -286,6 +286,19 @@ async def test_a_generated_name_extends_its_base() -> None:
         assert one["metadata"]["name"] != two["metadata"]["name"]
 
 
+async def test_the_name_of_an_event_is_any_segment_of_a_path() -> None:
+    events = "/api/v1/namespaces/default/events"
+    async with widget_server() as caller:
+        about = {"involvedObject": {"namespace": "default", "name": "one"}}
+        code, made = await caller.call(
+            "POST", events, {**about, "metadata": {"generateName": "one."}}
+        )
+        refused, _ = await caller.call("POST", events, {**about, "metadata": {"name": "a%b"}})
+
+        assert (code, refused) == (201, 422), made
+        assert made["metadata"]["name"].startswith("one.")
+
+
 async def test_a_body_may_be_yaml_and_a_json_body_may_go_unlabelled() -> None:
     async with widget_server() as caller:
         text = b"kind: Widget\napiVersion: example.com/v1\nmetadata: {name: one}\nspec: {size: 4}\n"

@@ -122,8 +122,9 @@ def test_every_request_starts_and_never_more_than_the_limit_per_loop_iteration(
 
     kept = {number for number, (_, cancelled, _) in enumerate(callers) if not cancelled}
     assert kept <= {number for _, number in began}
-    # What a turn grants runs in the next one, beside what is had at once in that.
-    assert all(count <= 2 * starts for count in Counter(turn for turn, _ in began).values())
+    # In an iteration twice the limit can begin: what the one before has granted, and what is had at
+    # once. The order within one is random here, so that a turn of the clock has parts of two.
+    assert all(count <= 4 * starts for count in Counter(turn for turn, _ in began).values())
 
 
 def _queue(gate: asyncio.Event) -> Queue[str]:

@@ -12,7 +12,7 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.client import errors
 from tests.support.cluster.karmada import KarmadaClusters
 from tests.support.cluster.karmada_stage import NAMESPACE, karmada_federation
-from tests.support.cluster.used_rights import audited, explained, granted
+from tests.support.cluster.managers.used_rights import audited, explained, granted
 from tests.support.federation import data
 from tests.support.federation.lifecycle import FIRST, Lifecycle
 

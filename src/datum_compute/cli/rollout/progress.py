@@ -76,7 +76,8 @@ class Progress:
         """How long it is still watched; empty if it is not."""
         if self._watched_until is None:
             return ""
-        seconds = ceil(self._watched_until - asyncio.get_running_loop().time())
+        left = self._watched_until - asyncio.get_running_loop().time()
+        seconds = ceil(round(left, 3))  # the sum of two times may be a little more than 10
         return f"healthy, watching for {duration(seconds)}" if seconds > 0 else ""
 
     def _print_changed(self, current: Sequence[RowProgress]) -> None:

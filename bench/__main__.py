@@ -14,7 +14,12 @@ from bench.plot import draw, rows_of
 from bench.report import Result, render_details, render_table, to_json
 
 MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
-    "bench.apiserver": (budgets.CREATES, budgets.GETS),
+    "bench.apiserver": (
+        budgets.CREATES,
+        budgets.GETS,
+        budgets.PATCHES,
+        budgets.APPLIES,
+    ),
     "bench.watch_latency": (budgets.WATCH,),
     "bench.thousand": (budgets.THOUSAND, budgets.WRITES, budgets.ORDERED),
     "bench.status_latency": (budgets.REPORT,),

@@ -12,15 +12,17 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from datum_compute.testing.server import ServerAddress
 from tests.support.apiserver.connections import PREFIX, connected
-from tests.support.apiserver.widgets import WIDGETS_PATH, widget
+from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS_PATH, widget
 
 pytestmark = [pytest.mark.realtime, pytest.mark.long, pytest.mark.timeout(600)]
 
+DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MEGABYTE = 2**20
 OBJECTS = 500
 MAX_MEMORY = 400 * MEGABYTE
@@ -41,9 +43,11 @@ class ServerProcess:
         raise AssertionError("no VmRSS")
 
     async def create(self, name: str, size: int) -> None:
+        await self.post(WIDGETS_PATH, widget(name, {"color": "x" * size}))
+
+    async def post(self, path: str, body: dict[str, Any]) -> None:
         async with connected(self.address) as connection:
-            body = json.dumps(widget(name, {"color": "x" * size})).encode()
-            connection.send("POST", WIDGETS_PATH, body)
+            connection.send("POST", path, json.dumps(body).encode())
             code, head = await connection.head()
             assert code == 201, head
 
@@ -85,7 +89,9 @@ async def server_process(directory: Path) -> AsyncIterator[ServerProcess]:
         port = int(await process.stdout.readline())
         ca_pem = (directory / "ca.crt").read_bytes()
         address = ServerAddress(f"https://127.0.0.1:{port}", ca_pem, "token")
-        yield ServerProcess(address, process.pid)
+        server = ServerProcess(address, process.pid)
+        await server.post(DEFINITIONS_PATH, WIDGET_CRD)
+        yield server
     finally:
         process.kill()
         await process.wait()

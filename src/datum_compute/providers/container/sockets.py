@@ -13,7 +13,7 @@ import os
 import resource
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -123,10 +123,18 @@ def _spawn(directory: Path, socket: str, variables: dict[str, str]) -> None:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env=variables,
+            env=with_system_programs(variables),
             cwd=directory,  # conmon leaves files where it runs
             start_new_session=True,
         )
+
+
+def with_system_programs(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with a PATH on which podman finds iptables: shells of ordinary users and of
+    services often leave those directories out."""
+    path = variables.get("PATH", "").split(":")
+    missing = [each for each in ("/usr/sbin", "/sbin") if each not in path]
+    return {**variables, "PATH": ":".join([*filter(None, path), *missing])}
 
 
 @contextmanager

@@ -400,6 +400,12 @@ def serving_http(here: CliSession) -> Iterator[str]:
         "deploy api --http-port 0",
         "deploy api --http-port eighty",
         "deploy api --http-port 80 --no-http",
+        "deploy api --http-port 8080 --no-wait",
+        "stop api",
+        "destroy api --yes -o json",
+        f"{new} --http-port 8080",
+        "destroy api --yes",
+        f"{new}",
     )
     note = {"metadata": {"annotations": {compute.ANNOTATION_HTTP_PORT: "080"}}}
     refused = here.act(_refusal(here, note))

@@ -45,7 +45,9 @@ def run(context: Context) -> int:
         if context.args.wait:
             await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)
             context.say(f'Workload "{name}" was destroyed.')
-        show_results(context, [result(workload, "destroyed" if context.args.wait else "deleting")])
+        view = result(workload, "destroyed" if context.args.wait else "deleting")
+        view.pop("url", None)  # it leads nowhere now
+        show_results(context, [view])
         return 0
 
     return session.run(work)

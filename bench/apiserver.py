@@ -151,7 +151,7 @@ async def ensure_kind(server: Server) -> None:
 
 
 def is_established(body: bytes) -> bool:
-    conditions = json.loads(body).get("status", {}).get("conditions", [])
+    conditions = json.loads(body).get("status", {}).get("conditions") or []  # null at first
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 

@@ -1,9 +1,9 @@
 """The sleep of one Instance.
 
 Who uses the Instance holds it awake: each connection, and each command that runs in it. Idle for
-long enough, it is to be paused, and later stopped: the provider is told, reports that, and calls
-:meth:`Sleeper.deepen`. So what sleeps is on record before it is stopped, and a stopped container is
-never taken for one that ended. Waking does not wait for a report.
+long enough, it is to be paused, and later stopped: the provider is notified, reports that, and
+calls :meth:`Sleeper.deepen`. So what sleeps is on record before it is stopped, and a stopped
+container is never taken for one that ended. Waking does not wait for a report.
 """
 
 from __future__ import annotations

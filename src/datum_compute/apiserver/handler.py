@@ -42,6 +42,7 @@ from datum_compute.apiserver.storage.protocol import (
     ObjectDamaged,
     Store,
     StoreBroken,
+    StoreFull,
 )
 from datum_compute.apiserver.verbs import (
     admitted_writes,
@@ -87,6 +88,11 @@ _PATH_VERBS = {
     "DELETE": "delete",
 }
 _HEALTH = ("/healthz", "/livez", "/readyz")
+
+_FULL = (
+    "the disk of the server is full; it serves again when there is room, and changes that it has"
+    " begun are stored then"
+)
 
 
 class RequestHandler:
@@ -179,6 +185,8 @@ class RequestHandler:
             return errors.expired(f"the history is damaged: {error}").response()
         except StoreBroken:
             return errors.unavailable("the store has failed; the server must restart").response()
+        except StoreFull:
+            return errors.unavailable(_FULL).response()
         except Exception:  # noqa: BLE001 - our bug in one request must not end the others
             _log.exception("request failed", method=request.method, path=request.path)
             return errors.internal().response()

@@ -16,7 +16,7 @@ from datum_compute.apiserver.request.access import Authorizer
 from datum_compute.apiserver.request.admission import Admission
 from datum_compute.apiserver.request.roles import Roles
 from datum_compute.apiserver.request.tokens import ServiceAccountTokens
-from datum_compute.apiserver.storage.protocol import Store
+from datum_compute.apiserver.storage.protocol import Store, StoreFull
 from datum_compute.apiserver.verbs.exec import ExecSubresource
 from datum_compute.apiserver.verbs.logs import LogSubresource
 from datum_compute.apiserver.worker.process import WorkerProcess
@@ -115,10 +115,14 @@ class ApiServer:
         loop = asyncio.get_running_loop()
         compact_at = loop.time() + COMPACTION_SECONDS
         while True:
-            await self._collector.drain()
-            if loop.time() >= compact_at:
-                await self._compact()
-                compact_at = loop.time() + COMPACTION_SECONDS
+            try:
+                await self._collector.drain()
+                if loop.time() >= compact_at:
+                    await self._compact()
+                    compact_at = loop.time() + COMPACTION_SECONDS
+            except StoreFull:
+                await self._store.wait_for_room()
+                continue
             try:
                 async with asyncio.timeout_at(compact_at):
                     await self._collector.wait()

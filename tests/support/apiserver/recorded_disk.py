@@ -7,6 +7,8 @@ cut leaves any part, in sectors and in any order of the files.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,6 +68,21 @@ class _RecordedFile(apsw.VFSFile):
     def xSync(self, flags: int) -> None:
         super().xSync(flags)
         self._disk.operations.append(Operation(self._name, "sync"))
+
+
+@contextmanager
+def recorded_disk() -> Iterator[RecordedDisk]:
+    def exclusive(connection: apsw.Connection) -> None:
+        # A file system in Python shares no memory, which SQLite needs for several processes.
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+
+    disk = RecordedDisk()
+    apsw.connection_hooks.append(exclusive)
+    try:
+        yield disk
+    finally:
+        apsw.connection_hooks.remove(exclusive)
+        disk.unregister()
 
 
 def replay(operations: list[Operation], chance: random.Random) -> dict[str, bytearray]:

@@ -13,7 +13,9 @@ order of their revisions.
 So the visible state may be ahead of the disk by one batch: **nothing computed from it may
 leave the process before** :meth:`Store.wait_durable` **has returned**, reads included. When a
 commit fails, the visible state is wrong for good: every further call raises
-:class:`StoreBroken`, and the store must be opened again.
+:class:`StoreBroken`, and the store must be opened again. When it fails only because the disk is
+full, it is tried again until there is room; until then writing raises :class:`StoreFull`, and so
+does waiting for what is not on disk.
 
 Fault points: ``store.before-commit`` and ``store.after-commit`` around the commit of a batch,
 ``store.before-compaction`` and ``store.after-compaction`` around that of a compaction step,
@@ -56,6 +58,10 @@ about 60,000 changes of small objects."""
 
 class StoreBroken(Exception):
     """A commit failed: the visible state is not what the disk holds. Open the store again."""
+
+
+class StoreFull(Exception):
+    """The disk is full. What is visible and not on disk yet is written when there is room."""
 
 
 class StoreRefused(Exception):
@@ -352,7 +358,12 @@ class Store(Protocol):
         ...
 
     async def wait_durable(self) -> None:
-        """Return when all that is visible now is on disk. Raises StoreBroken if never."""
+        """Return when all that is visible now is on disk. Raises StoreBroken if never, and
+        StoreFull if not before there is room."""
+        ...
+
+    async def wait_for_room(self) -> None:
+        """Return when the disk is not full any more. Raises StoreBroken."""
         ...
 
     def value(self, stored: StoredObject) -> bytes:

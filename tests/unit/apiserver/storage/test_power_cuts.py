@@ -10,23 +10,19 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import apsw
 import pytest
 
-from datum_compute.apiserver.storage.protocol import Store, StoreBroken
+from datum_compute.apiserver.storage.protocol import Store
 from datum_compute.apiserver.storage.sqlite.head_file import SUFFIX
 from datum_compute.apiserver.storage.sqlite.store import LogStore
-from datum_compute.env import SystemEnvironment
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.loop import run
 from datum_compute.testing.server import embedded_server
-from tests.support.apiserver.recorded_disk import Operation, RecordedDisk, replay
-from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS_PATH, Caller, widget, widget_server
+from tests.support.apiserver.recorded_disk import Operation, RecordedDisk, recorded_disk, replay
+from tests.support.apiserver.widgets import WIDGET_CRD, WIDGETS_PATH, Caller, widget
 
 CUTS, QUICK, CHUNK = 2_000, 100, 50
 """How many cases there are, how many run with the ordinary tests, and how many at a time."""
@@ -49,21 +45,6 @@ class Moment:
 class Recording:
     operations: list[Operation] = field(default_factory=list)
     moments: list[Moment] = field(default_factory=list)
-
-
-@contextmanager
-def recorded_disk() -> Iterator[RecordedDisk]:
-    def exclusive(connection: apsw.Connection) -> None:
-        # A file system in Python shares no memory, which SQLite needs for several processes.
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-
-    disk = RecordedDisk()
-    apsw.connection_hooks.append(exclusive)
-    try:
-        yield disk
-    finally:
-        apsw.connection_hooks.remove(exclusive)
-        disk.unregister()
 
 
 def state_of(store: Store) -> State:
@@ -220,37 +201,3 @@ def test_a_disk_that_keeps_less_than_it_synced_would_be_noticed(
     store.close()
 
     assert found != moment.state
-
-
-@pytest.mark.realtime
-async def test_a_full_disk_loses_nothing_and_with_room_the_store_serves_again(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "state.db"
-
-    acknowledged: dict[str, object] = {}
-    with recorded_disk() as disk:
-        async with widget_server(SystemEnvironment(), path) as caller:
-            disk.room = 2_000_000
-            code = 201
-            for number in range(1_000):
-                body = widget(f"w{number}", {"color": "x" * 10_000})
-                code, made = await caller.call("POST", WIDGETS_PATH, body)
-                if code != 201:
-                    break
-                acknowledged[f"w{number}"] = made["metadata"]["resourceVersion"]
-            assert code == 503
-            assert made["reason"] == "ServiceUnavailable"
-            with pytest.raises(StoreBroken):
-                await caller.embedded.store.wait_durable()
-            disk.room = 1 << 30
-        async with widget_server(SystemEnvironment(), path) as caller:
-            _, found = await caller.call("GET", WIDGETS_PATH)
-            versions = {
-                each["metadata"]["name"]: each["metadata"]["resourceVersion"]
-                for each in found["items"]
-            }
-            await caller.create("after")
-
-    assert len(acknowledged) > 20
-    assert versions == acknowledged

@@ -380,10 +380,13 @@ class LogFile:
         self.commits, self.last_seq = head.commits, head.seq
         if self.commits < acknowledged:
             raise FileDamaged(f"{acknowledged - self.commits} commits are missing")
-        self._planes = {row[0]: row[-1] for row in self._db.execute(SELECT_PLANES)}
-        self._users = dict(select(self._db, "SELECT name, checksum FROM users"))
+        self._read_checksums()
         if (xor(self._planes.values()), xor(self._users.values())) != (head.planes, head.users):
             raise FileDamaged("planes or users")
+
+    def _read_checksums(self) -> None:
+        self._planes = {row[0]: row[-1] for row in self._db.execute(SELECT_PLANES)}
+        self._users = dict(select(self._db, "SELECT name, checksum FROM users"))
 
     def planes(self) -> list[PlaneRow]:
         rows = [load_plane(row) for row in self._db.execute(SELECT_PLANES)]
@@ -434,6 +437,7 @@ class LogFile:
         with suppress(apsw.Error):
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
+            self._read_checksums()
 
     def append(self, rows: Sequence[tuple[Any, ...]]) -> None:
         """Rows in the order of :class:`LogRow`'s fields, each with its checksum, inside a

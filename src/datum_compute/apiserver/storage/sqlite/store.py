@@ -15,7 +15,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
+
+import apsw
 
 from datum_compute.apiserver.storage.protocol import (
     HISTORY_BYTES,
@@ -35,6 +38,7 @@ from datum_compute.apiserver.storage.protocol import (
     StoredObject,
     StoredUser,
     StoreEvent,
+    StoreFull,
     StoreRefused,
 )
 from datum_compute.apiserver.storage.sqlite import inspection, row_value
@@ -63,6 +67,9 @@ COMPACTION_BYTES = 8 * 1024 * 1024
 
 VACUUM_PAGES = 512
 """Free pages taken out of the file per transaction. A guess."""
+
+ROOM_SECONDS = 1.0
+"""How often a transaction is tried again while the disk is full."""
 
 _log = get_logger(__name__)
 
@@ -285,6 +292,9 @@ class LogStore:
         self.history_bytes = 0
         """Of all versions that are not current."""
         self._relief: asyncio.Handle | None = None
+        self._room: asyncio.Future[None] | None = None
+        """Done when the transaction that met a full disk is committed."""
+        self._retry: asyncio.TimerHandle | None = None
         try:
             self._file = LogFile(path)
             try:
@@ -311,16 +321,16 @@ class LogStore:
     def open_plane(self, name: str) -> LogPlane:
         plane = self.planes.get(name)
         if plane is None:
+            batch = self.open_batch()
             start = max(first_revision(self._env.now()), self._retired.pop(name, 0))
             plane = LogPlane(self, PlaneRow(name, self._next_plane, start, start))
             self._next_plane += 1
-            self.planes[name] = plane
-            self.open_batch().planes[name] = plane
+            self.planes[name] = batch.planes[name] = plane
         return plane
 
     def drop_plane(self, name: str) -> None:
-        plane = self.planes.pop(name)
         batch = self.open_batch()
+        plane = self.planes.pop(name)
         batch.planes.pop(name, None)
         self._retired[name] = plane.revision
         batch.dropped.append(PlaneRow(name, 0, plane.revision, plane.revision))
@@ -328,14 +338,14 @@ class LogStore:
         plane.end_watches()
 
     def add_user(self, name: str, groups: Sequence[str], token_hash: bytes) -> None:
-        self._check()
+        self._check_writable()
         row = UserRow(name, tuple(groups), token_hash)
         self._transact("user", lambda: self._file.put_user(row))
         self.users = {key: user for key, user in self.users.items() if user.name != name}
         self.users[token_hash] = StoredUser(name, row.groups)
 
     def remove_user(self, name: str) -> None:
-        self._check()
+        self._check_writable()
         self._transact("user", lambda: self._file.remove_user(name))
         self.users = {key: user for key, user in self.users.items() if user.name != name}
 
@@ -343,8 +353,8 @@ class LogStore:
 
     def open_batch(self) -> _Batch:
         """The batch that the next turn of the loop commits."""
+        self._check_writable()
         if self._batch is None:
-            self._check()
             self._batch = _Batch(self._now())
             asyncio.get_running_loop().call_soon(self._commit)
         return self._batch
@@ -359,6 +369,7 @@ class LogStore:
 
     async def wait_durable(self) -> None:
         if self._batch is not None:
+            self._check_writable()
             waiter = asyncio.get_running_loop().create_future()
             self._batch.waiters.append(waiter)
             await waiter
@@ -381,11 +392,33 @@ class LogStore:
         tables = (table for plane in self.planes.values() for table in plane.tables.values())
         return any(table.get(stored.namespace, stored.name) is stored for table in tables)
 
+    async def wait_for_room(self) -> None:
+        if self._room is not None:
+            await asyncio.shield(self._room)
+        self._check()
+
     def _commit(self) -> None:
         batch = self._batch
-        if batch is None or self.broken is not None:
+        if batch is None or self.broken is not None or self._room is not None:
             return
-        self._transact("commit", lambda: self._append(batch))
+        for plane, table, event in batch.events:
+            plane.tally.add(
+                event.after.handle,
+                table.resource,
+                created=event.before is None,
+                deleted=event.deleted,
+            )
+        with suppress(StoreFull):
+            self._transact_surely(
+                "commit", lambda: self._append(batch), lambda: self._finish(batch)
+            )
+
+    def _append(self, batch: _Batch) -> None:
+        self._file.append(batch.rows)
+        self._file.put_planes([*batch.dropped, *(each.to_row() for each in batch.planes.values())])
+
+    def _finish(self, batch: _Batch) -> None:
+        """It is on disk."""
         self._batch = None
         for plane in batch.planes.values():
             plane.committed = plane.revision
@@ -399,31 +432,57 @@ class LogStore:
     def _relieve(self) -> None:
         """Compact one step without waiting for the next compaction: the disk may be filling."""
         self._relief = None
-        if self.broken is None:
-            self.compact_step()
-
-    def _append(self, batch: _Batch) -> None:
-        self._file.append(batch.rows)
-        for plane, table, event in batch.events:
-            plane.tally.add(
-                event.after.handle,
-                table.resource,
-                created=event.before is None,
-                deleted=event.deleted,
-            )
-        self._file.put_planes([*batch.dropped, *(each.to_row() for each in batch.planes.values())])
+        if self.broken is None and self._room is None:
+            with suppress(StoreFull):
+                self.compact_step()
 
     def _transact(self, purpose: str, write: Callable[[], None]) -> None:
-        """Commit what ``write`` does to the file; if that fails, the store is broken."""
+        """Commit what ``write`` does to the file. Raises StoreFull with the file as it was; after
+        any other error the store is broken."""
         try:
             self._file.begin()
             write()
             self._env.fault(f"store.before-{purpose}")
             self._file.commit()
             self._env.fault(f"store.after-{purpose}")
+        except apsw.FullError as error:
+            self._file.rollback()
+            raise StoreFull(str(error)) from error
         except BaseException as error:
             self._break(error)
             raise
+
+    def _transact_surely(
+        self, purpose: str, write: Callable[[], None], done: Callable[[], None] = lambda: None
+    ) -> None:
+        """As above where memory is ahead of the file: what meets a full disk is tried again until
+        there is room, and nothing else is written before it."""
+        try:
+            self._transact(purpose, write)
+        except StoreFull as error:
+            self._wait_for_room(error)
+            self._retry = asyncio.get_running_loop().call_later(
+                ROOM_SECONDS, self._try_again, purpose, write, done
+            )
+            raise
+        if self._room is not None:
+            _log.info("the disk has room again")
+            self._room.set_result(None)
+            self._room = None
+        done()
+
+    def _try_again(self, purpose: str, write: Callable[[], None], done: Callable[[], None]) -> None:
+        with suppress(StoreFull):
+            self._transact_surely(purpose, write, done)
+            self._commit()  # what was open when a compaction met the full disk
+
+    def _wait_for_room(self, error: StoreFull) -> None:
+        if self._room is None:
+            _log.error("the disk is full; nothing is stored until there is room")
+            self._room = asyncio.get_running_loop().create_future()
+        for waiter in self._batch.waiters if self._batch is not None else ():
+            if not waiter.done():
+                waiter.set_exception(error)
 
     def _break(self, error: BaseException) -> None:
         self.broken = error
@@ -434,8 +493,15 @@ class LogStore:
                 waiter.set_exception(StoreBroken(f"a commit failed: {error!r}"))
         for plane in self.planes.values():
             plane.end_watches()
+        if self._room is not None:
+            self._room.set_result(None)
         for callback in self._failure_callbacks:
             callback()
+
+    def _check_writable(self) -> None:
+        self._check()
+        if self._room is not None:
+            raise StoreFull("the disk is full")
 
     def _check(self) -> None:
         if self.broken is not None:
@@ -447,7 +513,7 @@ class LogStore:
     # Compaction
 
     def compact_step(self) -> bool:
-        self._check()
+        self._check_writable()
         step = CompactionStep()
         self._drop_history(step)
         # Rows of a dropped plane may still wait in the open batch to be written.
@@ -467,10 +533,11 @@ class LogStore:
             self._file.put_planes(planes)
             self._file.shrink(min(self._file.free_pages(), VACUUM_PAGES))
 
-        self._transact("compaction", remove)
+        self._transact_surely("compaction", remove)
         if not step.has_room() or self._file.free_pages():
             return True
-        self._file.truncate_wal()
+        with suppress(apsw.FullError):
+            self._file.truncate_wal()
         return False
 
     def _drop_history(self, step: CompactionStep) -> None:
@@ -519,8 +586,9 @@ class LogStore:
                 raise FileDamaged(f"rows of plane {row.name}")
 
     def close(self) -> None:
-        if self._relief is not None:
-            self._relief.cancel()
+        for handle in (self._relief, self._retry):
+            if handle is not None:
+                handle.cancel()
         for plane in self.planes.values():
             plane.end_watches()
         self._file.close()

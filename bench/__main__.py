@@ -20,7 +20,7 @@ MEASUREMENTS: dict[str, tuple[Budget, ...]] = {
         budgets.PATCHES,
         budgets.APPLIES,
     ),
-    "bench.watch_latency": (budgets.WATCH,),
+    "bench.watch_latency": (budgets.WATCH, budgets.WATCH_BESIDE),
     "bench.thousand": (budgets.THOUSAND, budgets.WRITES, budgets.ORDERED),
     "bench.status_latency": (budgets.REPORT,),
     "bench.commands": (budgets.HELP, budgets.LISTING),

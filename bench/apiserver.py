@@ -50,10 +50,10 @@ def measure() -> list[Result]:
         ControlPlane(ensure_tools()) as control_plane,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        return runner.run(_compare(ours, _real_server(control_plane)))
+        return runner.run(_compare(ours, real_server(control_plane)))
 
 
-def _real_server(control_plane: ControlPlane) -> Server:
+def real_server(control_plane: ControlPlane) -> Server:
     address = urlsplit(control_plane.server)
     assert address.hostname is not None
     assert address.port is not None

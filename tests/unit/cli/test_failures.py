@@ -15,10 +15,12 @@ import pytest
 
 from datum_compute.cli.context import Streams
 from datum_compute.cli.errors import Exit, from_client
+from datum_compute.cli.explain.suggestions import Remark, Suggestion, command
 from datum_compute.cli.main import main, program_name
 from datum_compute.cli.tables import INSTANCES, LOCATION_BINDINGS, WORKLOADS
 from datum_compute.client import errors
 from datum_compute.client.call import ClientCall
+from datum_compute.client.errors import Fault
 from datum_compute.client.http.faults import fault_of
 from datum_compute.testing.environment import SimulatedEnvironment
 
@@ -106,6 +108,21 @@ def test_a_connection_failure_is_shown_by_its_fault(cause: Exception, text: str)
     assert shown.message.startswith('reading workload "web": ')
     assert text in shown.message
     assert shown.retryable
+
+
+@pytest.mark.parametrize(
+    ("server", "suggestion"),
+    [
+        ("https://127.0.0.1:7443", command("local", "status")),
+        ("https://compute.example:6443", Remark("check --server")),
+    ],
+)
+def test_a_server_elsewhere_is_not_looked_for_in_the_local_platform(
+    server: str, suggestion: Suggestion
+) -> None:
+    failure = errors.Disconnected("gone", server=server, fault=Fault.REFUSED)
+
+    assert from_client(failure).suggestions == (suggestion,)
 
 
 def call(*argv: str, stdout: io.StringIO | None = None) -> tuple[int, str, str]:

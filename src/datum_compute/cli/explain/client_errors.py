@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from datum_compute.api.compute.constants import LABEL_SOURCE_CLUSTER
 from datum_compute.cli.errors import CommandError, Exit
@@ -86,6 +87,8 @@ detail."""
 
 def _unreachable(failure: client.TransportFailure) -> CommandError:
     text, suggestion = _FAULTS.get(failure.fault, ("", _LOCAL_STATUS))
+    if suggestion is _LOCAL_STATUS and not _is_local(failure.server):
+        suggestion = _CHECK_SERVER
     text = text.format(failure.server or "the server")
     if not text:
         text = f"{failure.server}: {failure.detail}" if failure.server else failure.detail
@@ -94,6 +97,11 @@ def _unreachable(failure: client.TransportFailure) -> CommandError:
     return CommandError(
         _doing(failure) + _one_line(text), suggestion, code="Unreachable", retryable=True
     )
+
+
+def _is_local(server: str) -> bool:
+    host = urlsplit(server).hostname or "localhost"
+    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 _VERBS = {

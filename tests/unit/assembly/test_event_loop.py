@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import subprocess
 import sys
+
+import pytest
+
+from bench.memory import resident_bytes
+from datum_compute.assembly.event_loop import TRIM_SECONDS, trim_regularly
 
 PROGRAM = """
 import resource
@@ -15,6 +22,22 @@ async def main():
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512))
 event_loop.run(main())
 """
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="only glibc keeps what is freed"
+)
+async def test_memory_that_was_freed_in_pieces_is_given_back_within_a_minute() -> None:
+    trim_regularly(asyncio.get_running_loop())
+    held = [bytes(2_000) for _ in range(50_000)]
+    kept = held[::100]
+    held.clear()
+    before = resident_bytes()
+
+    await asyncio.sleep(TRIM_SECONDS + 1)
+
+    assert before - resident_bytes() > 50_000_000
+    assert len(kept) == 500
 
 
 def test_a_program_may_open_as_many_files_as_the_system_lets_it() -> None:

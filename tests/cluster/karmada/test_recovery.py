@@ -34,8 +34,13 @@ async def restore_cell(on: KarmadaStage, cell: str, backup: Path) -> None:
     """As the page says: the clients are stopped meanwhile, as their watches are of revisions that
     the restored plane has yet to reach."""
     await stop(on, cell)
+    for process in on.processes.values():
+        process.stop()
     with on.clusters.without_all():
         await asyncio.to_thread(on.clusters.planes[cell].restore, backup)
+    for process in on.processes.values():
+        process.start()
+        await process.wait_ready()
     await start(on, cell)
 
 

@@ -109,7 +109,16 @@ def test_a_rollout_survives_kills_at_random_moments(
                     lambda: person.types(*person.start_words).returncode == 0,
                     f"{moment}: the platform does not start",
                 )
-            wait_until(partial(is_done, person, image), f"{moment}: it does not end right", 180)
+            try:
+                wait_until(partial(is_done, person, image), f"{moment}: it does not end right", 180)
+            except AssertionError:
+                for asked in (("instances",), ("why", "hello")):
+                    print(person.types(*asked).stdout)
+                for each in person.containers():
+                    print(each["Names"], each["Image"], each["State"], each["Status"])
+                for log in state.rglob("*.log"):
+                    print(*log.read_text().splitlines()[-100:], sep="\n")
+                raise
         person.succeeds("destroy", "hello", "--yes")
         assert person.containers() == []
         wait_until(lambda: person.networks() == [], "a network is left")

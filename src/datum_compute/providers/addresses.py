@@ -56,6 +56,12 @@ class SubnetAddresses:
             del self._holders[offset]
             self._lowest = min(self._lowest, offset)
 
+    def leave(self, uid: str) -> None:
+        """Give an Instance other addresses: something else has those it has."""
+        for holder in sorted(holder for holder in self._offsets if holder[0] == uid):
+            offset = self._offsets.pop(holder)
+            self._take((f"taken {offset}", 0), offset)
+
     def _take(self, holder: Holder, offset: int) -> None:
         self._holders[offset] = holder
         self._offsets[holder] = offset

@@ -78,6 +78,11 @@ class InterfaceAddresses:
             found.append(InterfaceAddress(assigned, key, network))
         return tuple(found)
 
+    def leave(self, uid: str) -> None:
+        """Give it other addresses: something else has those it has."""
+        for subnet in self._subnets.values():
+            subnet.leave(uid)
+
     def release(self, uid: str) -> None:
         for subnet in self._subnets.values():
             subnet.release(uid)

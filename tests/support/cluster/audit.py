@@ -40,7 +40,7 @@ def read_calls(log: Path, plane: str) -> Iterator[AuditedCall]:
     """Those of our users."""
     for line in log.read_text().splitlines():
         entry = json.loads(line)
-        user, about = entry["user"]["username"], entry.get("objectRef", {})
+        user, about = entry["user"].get("username", ""), entry.get("objectRef", {})
         if user.startswith(OURS):
             resource = "/".join(filter(None, map(about.get, ("resource", "subresource"))))
             right = Right(plane, user, about.get("apiGroup", ""), resource, entry["verb"])

@@ -30,6 +30,7 @@ _ADDRESS = re.compile(
     r"|Address already in use",
     re.IGNORECASE,
 )
+_NETWORK_ADDRESS = re.compile(r"ip address .* already allocated", re.IGNORECASE)
 _NAME = re.compile(r"already in use by|name .* is already in use|is already in use", re.IGNORECASE)
 _OVERLAP = re.compile(
     r"overlaps with other one|is already used on the host|subnet .* used by", re.I
@@ -39,6 +40,14 @@ _OVERLAP = re.compile(
 def is_address_taken(error: EngineRefused) -> bool:
     """Whether another container or process has the address: the next one may be free."""
     return bool(_ADDRESS.search(error.message))
+
+
+def is_network_address_taken(error: EngineRefused) -> bool:
+    """Whether it is the address on the network that is taken. podman keeps that of a container
+    whose removal was cut off, though the container is gone."""
+    if error.status == 403:
+        return is_address_taken(error)
+    return bool(_NETWORK_ADDRESS.search(error.message))
 
 
 def is_name_taken(error: EngineRefused) -> bool:

@@ -81,7 +81,10 @@ STARTS = 4
 not grow beyond, while each call takes longer."""
 AWAY_SECONDS = 2.0
 """Until an engine that is away is asked again."""
+MOVE_SECONDS = 0.1
+"""Until an Instance whose address was taken tries the next one."""
 STOPPING = "its containers are being stopped"
+MOVES = "its address was taken; it moves"
 LOOPBACK = IPv4Network("127.64.0.0/10")
 LOOPBACK_PREFIX = 20
 """Each cell of each platform takes its addresses from a range of its own."""
@@ -301,7 +304,7 @@ class ContainerProvider:
         except OSError as error:
             sleeper.close()
             await self._move(target)
-            raise NotReady("its address was taken; it moves", delay=AWAY_SECONDS) from error
+            raise NotReady(MOVES, delay=AWAY_SECONDS) from error
         run.sleeper = sleeper
 
     def _keep_asleep(self, target: InstanceTarget, run: Run, sleeper: Sleeper) -> InstanceReport:
@@ -431,8 +434,9 @@ class ContainerProvider:
                 try:
                     await engine.start(spec.container_name(target.instance, state.name))
                 except EngineRefused as error:
-                    if failures.is_address_taken(error) and await self._move(target):
-                        raise NotReady("its address was taken; it moves", delay=0.0) from error
+                    if failures.is_address_taken(error):
+                        await self._move(target, error)
+                        raise NotReady(MOVES, delay=MOVE_SECONDS) from error
                     raise failures.explain_refusal(error, state.name) from error
 
     async def _report_running(
@@ -509,8 +513,8 @@ class ContainerProvider:
                     await self._engine().create(name, body)
                 except EngineRefused as error:
                     if failures.is_address_taken(error):
-                        self._next_external(target.uid)
-                        raise NotReady("its address was taken; it moves", delay=0.0) from error
+                        self._leave_address(target.uid, error)
+                        raise NotReady(MOVES, delay=MOVE_SECONDS) from error
                     if not failures.is_name_taken(error):
                         if run.attachment.network:
                             self._networks.recheck(run.attachment.network)
@@ -548,23 +552,20 @@ class ContainerProvider:
             self._loopback.adopt([((target.uid, 0), attachment.external_ip)])
         return attachment
 
-    async def _move(self, target: InstanceTarget) -> bool:
-        """Make its containers anew with the next loopback address."""
+    async def _move(self, target: InstanceTarget, error: EngineRefused | None = None) -> None:
+        """Make its containers anew with another address."""
         await self._deactivate(target.uid)
         for container in reversed(sandbox_of(target).containers):
             await self._engine().remove(spec.container_name(target.instance, container.name))
-        self._runs[target.uid].attachment = None
-        return self._next_external(target.uid)
+        self._leave_address(target.uid, error)
 
-    def _next_external(self, uid: str) -> bool:
-        """Leave the present loopback address to whoever else has it."""
-        taken = self._loopback.ensure((uid, 0))
-        self._loopback.release(uid)
-        self._loopback.adopt([((f"taken {taken}", 0), taken)])
-        self._loopback.ensure((uid, 0))
-        if run := self._runs.get(uid):
-            run.attachment = None
-        return True
+    def _leave_address(self, uid: str, error: EngineRefused | None) -> None:
+        """Leave the address that is taken to whoever else has it."""
+        if error is not None and failures.is_network_address_taken(error):
+            self._interfaces.leave(uid)
+        else:
+            self._loopback.leave(uid)
+        self._runs[uid].attachment = None
 
     async def _check_capacity(self, target: InstanceTarget) -> None:
         """podman accepts more than the machine has, and docker refuses it."""

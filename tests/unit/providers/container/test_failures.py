@@ -71,3 +71,18 @@ def test_a_taken_address_is_known_in_the_words_of_both_engines() -> None:
     ):
         assert failures.is_address_taken(EngineRefused(500, text))
     assert not failures.is_address_taken(EngineRefused(500, "no such container"))
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "expected"),
+    [
+        (500, "IPAM error: requested ip address 10.128.0.3 is already allocated to 48fd", True),
+        (403, "Address already in use", True),
+        (500, "listen tcp4 127.64.0.2:80: bind: address already in use", False),
+        (500, "Bind for 127.64.0.2:80 failed: port is already allocated", False),
+    ],
+)
+def test_an_address_of_the_network_that_is_taken_is_told_from_one_of_the_host(
+    status: int, text: str, expected: bool
+) -> None:
+    assert failures.is_network_address_taken(EngineRefused(status, text)) is expected

@@ -94,6 +94,19 @@ def test_addresses_in_use_are_not_assigned_again() -> None:
     assert subnet.ensure(("old", 0)) == "10.128.0.2"
 
 
+def test_an_address_that_something_else_has_is_left_to_it() -> None:
+    subnet = SubnetAddresses(IPv4Network("10.128.0.0/20"))
+    subnet.ensure(("a", 0))
+    subnet.ensure(("b", 0))
+
+    subnet.leave("b")
+
+    assert subnet.ensure(("b", 0)) == "10.128.0.4"
+    assert subnet.ensure(("a", 0)) == "10.128.0.2"
+    subnet.release("b")
+    assert subnet.ensure(("c", 0)) == "10.128.0.4"
+
+
 def test_a_full_subnet_is_reported() -> None:
     subnet = SubnetAddresses(IPv4Network("10.128.0.0/30"))
     subnet.ensure(("a", 0))

@@ -12,8 +12,14 @@ from dataclasses import dataclass, field
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.decisions.instances.revisions import template_hash
+from datum_compute.decisions.restarts import keep_restart
 from datum_compute.decisions.rollout.policy import OnFailure, RolloutPolicy, find_policy
-from datum_compute.decisions.rollout.state import RolloutOutcome, RolloutState, find_state
+from datum_compute.decisions.rollout.state import (
+    RolloutOutcome,
+    RolloutState,
+    find_good_template,
+    find_state,
+)
 from tests.support.simulation.commits import (
     Change,
     CommittedPlanes,
@@ -128,7 +134,7 @@ class WaveRules:
         moved = change.old is not None and template_hash(change.old["spec"]["template"]) != hash
         if state is None:
             return
-        if state.outcome is RolloutOutcome.UNDONE and hash == state.hash:
+        if state.outcome is RolloutOutcome.UNDONE and hash == state.hash and not _is_good(new):
             yield f"{change} runs {hash}, which was undone there"
         known = before is not None and (before.hash, before.generation) == (
             state.hash,
@@ -187,6 +193,15 @@ class WaveRules:
 def _cities(workload: Values | None) -> tuple[str, ...]:
     placements = workload["spec"].get("placements", ()) if workload else ()
     return tuple(city.lower() for each in placements for city in each["cityCodes"])
+
+
+def _is_good(deployment: Values) -> bool:
+    """Whether its last good template is the one it has, but for a later restart: that is kept."""
+    good = find_good_template(annotations_of(deployment))
+    template = deployment["spec"]["template"]
+    return good is not None and template_hash(keep_restart(good, template)) == template_hash(
+        template
+    )
 
 
 def _is_finished(state: RolloutState | None, policy: RolloutPolicy) -> bool:

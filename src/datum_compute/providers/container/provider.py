@@ -83,6 +83,8 @@ AWAY_SECONDS = 2.0
 """Until an engine that is away is asked again."""
 MOVE_SECONDS = 0.1
 """Until an Instance whose address was taken tries the next one."""
+MOST_MOVES = 3
+"""How often a new Instance whose published address does not answer is given another one."""
 STOPPING = "its containers are being stopped"
 MOVES = "its address was taken; it moves"
 LOOPBACK = IPv4Network("127.64.0.0/10")
@@ -457,6 +459,11 @@ class ContainerProvider:
             run.available = False
             wait = min(2.0, max(0.1, up / 4))
             return protocol.starting(f"port {port} does not accept connections", addresses, wait)
+        is_new = not _was_available(target) and run.moves < MOST_MOVES
+        if port is not None and is_new and not await run.publishes(port):
+            run.moves += 1
+            await self._move(target)
+            raise NotReady(MOVES, delay=MOVE_SECONDS)
         if run.crashes.count and up >= states.FORGIVEN_SECONDS:
             run.crashes = Crashes()
         run.available = True

@@ -30,6 +30,8 @@ class Run:
     task: asyncio.Task[None] | None = None
     """What pauses, stops or removes its containers."""
     removed: bool = False
+    moves: int = 0
+    """How often it was given another address because the published one did not answer."""
     sleeper: Sleeper | None = None
     """Of one whose address the activator has."""
 
@@ -49,11 +51,22 @@ class Run:
         one is accepted by the engine itself."""
         found = self.attachment
         address = found and (found.network_ip or found.external_ip)
-        if not address:
-            return True  # it has no address that could be asked
-        try:
-            sock = await dial(address, port, DIAL_SECONDS)
-        except OSError:
-            return False
-        sock.close()
-        return True
+        # Without an address there is nothing to ask.
+        return not address or await _accepts(address, port)
+
+    async def publishes(self, port: int) -> bool:
+        """Whether the published address leads to the port that accepts connections. It does not
+        where podman left a rule of a container that is gone, whose removal was cut off."""
+        found = self.attachment
+        if found is None or not found.external_ip or found.activated:
+            return True
+        return await _accepts(found.external_ip, port)
+
+
+async def _accepts(address: str, port: int) -> bool:
+    try:
+        sock = await dial(address, port, DIAL_SECONDS)
+    except OSError:
+        return False
+    sock.close()
+    return True

@@ -82,7 +82,7 @@ def test_a_taken_address_is_known_in_the_words_of_both_engines() -> None:
         (500, "Bind for 127.64.0.2:80 failed: port is already allocated", False),
     ],
 )
-def test_an_address_of_the_network_that_is_taken_is_told_from_one_of_the_host(
+def test_a_taken_address_is_one_of_the_network_or_one_of_the_host(
     status: int, text: str, expected: bool
 ) -> None:
     assert failures.is_network_address_taken(EngineRefused(status, text)) is expected

@@ -10,7 +10,7 @@ import pytest
 
 from datum_compute.apiserver.request import access
 from datum_compute.apiserver.storage.protocol import HISTORY_SECONDS, StoredObject, StoreRefused
-from datum_compute.apiserver.storage.sqlite.store import LogStore
+from datum_compute.apiserver.storage.sqlite.store import BATCH_TURNS, LogStore
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.stores import put, remove
 
@@ -39,6 +39,27 @@ async def test_versions_of_an_object_share_equal_parts_in_memory() -> None:
     assert second.finalizers is third.finalizers is first.finalizers
     assert (first.labels, third.labels) == ({"of": "web"}, {"of": "api"})
     assert [each.revision - first.revision for each in (first, second, third)] == [0, 1, 2]
+
+
+async def test_writes_of_consecutive_turns_share_a_commit_and_none_waits_for_good() -> None:
+    env = SimulatedEnvironment()
+    store = LogStore(env)
+    plane = store.open_plane("p")
+
+    async def write_each_turn(count: int) -> None:
+        for number in range(count):
+            put(plane, f"n{number}")
+            await asyncio.sleep(0)
+
+    await write_each_turn(2)
+    await store.wait_durable()
+    shared = env.fault_counts["store.before-commit"]
+    await write_each_turn(50)
+    await store.wait_durable()
+    commits = env.fault_counts["store.before-commit"] - shared
+
+    assert shared == 1
+    assert 50 / (BATCH_TURNS + 2) <= commits < 50
 
 
 async def test_superseded_bytes_are_freed_from_memory() -> None:

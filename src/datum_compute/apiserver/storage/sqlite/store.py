@@ -1,8 +1,8 @@
 """The store: all planes, in memory for reads and in one log file on disk.
 
-A write goes to memory and to the open batch; the next turn of the loop commits the batch in
-one transaction with one sync, then wakes the requests that wait in
-:meth:`LogStore.wait_durable` and delivers the events.
+A write goes to memory and to the open batch; when a turn of the loop adds nothing to it, and
+after a few turns in any case, the batch is committed in one transaction with one sync. That
+wakes the requests that wait in :meth:`LogStore.wait_durable` and delivers the events.
 
 Superseded versions and large objects keep their labels in memory, for watches that select on them,
 but not their bytes; :meth:`LogStore.value` reads those back from the log.
@@ -58,6 +58,9 @@ from datum_compute.apiserver.storage.sqlite.log_file import (
 from datum_compute.apiserver.storage.sqlite.table import LogTable, build_stored, load_stored
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
+
+BATCH_TURNS = 2
+"""How many turns of the loop a batch may wait for more rows. A guess."""
 
 COMPACTION_ROWS = 256
 """Rows deleted per transaction, so that no write waits long behind a compaction. A guess."""
@@ -352,11 +355,11 @@ class LogStore:
     # Writing
 
     def open_batch(self) -> _Batch:
-        """The batch that the next turn of the loop commits."""
+        """The batch that one of the next turns of the loop commits."""
         self._check_writable()
         if self._batch is None:
             self._batch = _Batch(self._now())
-            asyncio.get_running_loop().call_soon(self._commit)
+            asyncio.get_running_loop().call_soon(self._commit_soon, 0, BATCH_TURNS)
         return self._batch
 
     def next_handle(self) -> int:
@@ -396,6 +399,15 @@ class LogStore:
         if self._room is not None:
             await asyncio.shield(self._room)
         self._check()
+
+    def _commit_soon(self, seen: int, turns: int) -> None:
+        """Commit when a turn of the loop adds no row: requests that have arrived share a sync."""
+        batch = self._batch
+        if batch is not None and seen < len(batch.rows) and turns:
+            loop = asyncio.get_running_loop()
+            loop.call_soon(self._commit_soon, len(batch.rows), turns - 1)
+        else:
+            self._commit()
 
     def _commit(self) -> None:
         batch = self._batch

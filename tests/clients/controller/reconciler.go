@@ -6,19 +6,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/recorder"
 )
 
 const finalizer = "example.com/hold"
 
+// eventRecorder is what the recorders of events.k8s.io have in common: each minor of
+// controller-runtime names its type differently.
+type eventRecorder interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
 // reconciler keeps one ConfigMap for each Gadget, and says so in its status and in Events.
 type reconciler struct {
 	client.Client
-	events  recorder.EventRecorder
+	events  eventRecorder
 	classic record.EventRecorder
 }
 

@@ -82,8 +82,9 @@ def install(directory: Path) -> None:
     """Install everything the product needs, as in site-packages."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-compile"]
     command += ["--disable-pip-version-check", "--target", str(directory), str(ROOT)]
-    # As a variable it reaches the isolated build of the product too; the option would not.
-    constraint = {"PIP_CONSTRAINT": str(ROOT / "constraints.txt")}
+    # As a variable it reaches the isolated build of the product too; the option would not. As a
+    # URL, since pip takes a space in a path for the end of it.
+    constraint = {"PIP_CONSTRAINT": (ROOT / "constraints.txt").as_uri()}
     subprocess.run(command, check=True, env={**os.environ, **constraint})
 
 

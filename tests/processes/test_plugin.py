@@ -106,6 +106,13 @@ def test_help_is_printed_without_unpacking(installed: Installed) -> None:
     assert os.listdir(installed.home) == []
 
 
+def test_every_file_of_the_product_is_in_the_plugin(built: Path) -> None:
+    source = ROOT / "src"
+    files = {each.relative_to(source).as_posix() for each in source.rglob("*.*") if each.is_file()}
+    with zipfile.ZipFile(built) as plugin:
+        assert {each for each in files if "__pycache__" not in each} <= set(plugin.namelist())
+
+
 def test_commands_run_from_one_unpacked_copy(installed: Installed) -> None:
     for _ in range(2):
         assert installed.answer("version") == f"datumctl-compute {__version__}\n"

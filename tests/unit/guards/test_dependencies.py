@@ -1,9 +1,10 @@
-"""Every package that the product imports is declared, and every declared one is imported."""
+"""What an installation has: declared dependencies, and every module of the product."""
 
 from __future__ import annotations
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -30,3 +31,17 @@ def test_dependencies_are_what_the_product_imports() -> None:
     imported = {distributions[package][0].lower() for package in imported_packages()}
 
     assert {name.replace("_", "-") for name in imported} == declared
+
+
+def test_no_file_of_the_product_is_ignored() -> None:
+    """The build backend leaves out what `.gitignore` names, also where git tracks it."""
+    files = [str(file.relative_to(ROOT)) for file in (ROOT / "src").rglob("*.*")]
+    shipped = [file for file in files if "__pycache__" not in file]
+    command = ["git", "check-ignore", "--no-index", "--stdin"]
+
+    done = subprocess.run(
+        command, cwd=ROOT, input="\n".join(shipped), capture_output=True, text=True, check=False
+    )
+
+    assert len(shipped) > 600
+    assert (done.stdout, done.stderr) == ("", "")

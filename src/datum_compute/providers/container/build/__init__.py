@@ -1,0 +1,1 @@
+"""Images from a directory, built by the engine."""

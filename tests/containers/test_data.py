@@ -33,6 +33,23 @@ async def test_volumes_are_there_with_their_instance_and_leave_with_it(engine: s
         assert await cell.direct.volumes({LABEL_UID: uid}) == []
 
 
+async def test_only_volumes_with_all_labels_are_listed(engine: str) -> None:
+    """Those of another cell, or of another platform, have some of them too."""
+    async with container_cell(engine) as cell:
+        mark = SystemEnvironment().new_uid()
+        labels = {"platform": mark, "cell": "dfw"}
+        names = [f"{mark}-{number}" for number in range(3)]
+        try:
+            await cell.direct.create_volume(names[0], labels)
+            await cell.direct.create_volume(names[1], labels | {"cell": "lhr"})
+            await cell.direct.create_volume(names[2], labels | {"platform": "other"})
+
+            assert [each["Name"] for each in await cell.direct.volumes(labels)] == names[:1]
+        finally:
+            for name in names:
+                await cell.direct.remove_volume(name)
+
+
 async def test_a_volume_without_files_hides_what_the_image_has(engine: str) -> None:
     busybox = host.static_busybox(SystemEnvironment())
     assert busybox is not None

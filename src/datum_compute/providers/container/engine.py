@@ -230,10 +230,14 @@ class ContainerEngine:
     # Volumes.
 
     async def volumes(self, labels: Mapping[str, str]) -> list[Json]:
-        """All that carry these labels."""
+        """All that carry these labels. podman lists volumes with any one of them."""
         filters = json.dumps({"label": [f"{key}={value}" for key, value in labels.items()]})
         found = await self._call("GET", "/volumes", params={"filters": filters})
-        return found.get("Volumes") or []
+        return [
+            each
+            for each in found.get("Volumes") or []
+            if labels.items() <= (each.get("Labels") or {}).items()
+        ]
 
     async def create_volume(self, name: str, labels: Mapping[str, str]) -> str:
         """The directory that it is on the engine's host. One of this name is kept."""

@@ -115,10 +115,15 @@ class EngineSweep:
             name = labels.get(LABEL_NAME, "")
             if await _exists(cell, uid, name, labels.get(LABEL_NAMESPACE, "")):
                 continue
-            logger.warning("containers of a deleted instance removed", instance=name, uid=uid)
-            for identifier in spec.removal_order(by_uid.get(uid, ())):
-                await self._engine().remove(identifier)
-            await self._volumes.remove(uid, name)
+            try:
+                for identifier in spec.removal_order(by_uid.get(uid, ())):
+                    await self._engine().remove(identifier)
+                await self._volumes.remove(uid, name)
+            except EngineRefused as error:  # it must not keep the others
+                found = {"instance": name, "uid": uid, "error": str(error)}
+                logger.warning("containers of a deleted instance stay", **found)
+            else:
+                logger.warning("containers of a deleted instance removed", instance=name, uid=uid)
         self._orphans = missing
 
     def has_subnet(self, namespace: str, name: str) -> bool:

@@ -56,7 +56,7 @@ test: $(VENV)/.development ## Run the tests (a few minutes)
 	$(PYTEST) -n auto -m "not long and not cluster and not containers and not clients" --ignore=tests/cluster --ignore=tests/containers --ignore=tests/clients --ignore=tests/browser $(ARGS)
 
 test-long: $(VENV)/.development ## Run the simulations and whole-process tests that take longer
-	$(PYTEST) -n auto -m long --ignore=tests/cluster --ignore=tests/containers --ignore=tests/clients --ignore=tests/browser --timeout=900 $(ARGS)
+	$(PYTEST) -n auto -m "long and not campaign" --ignore=tests/cluster --ignore=tests/containers --ignore=tests/clients --ignore=tests/browser --timeout=900 $(ARGS)
 
 test-cluster: $(VENV)/.development ## Run on real API servers, Karmada and kubelets, built by Go
 	$(PYTEST) -m "cluster and not campaign" --timeout=1800 tests/cluster $(ARGS)
@@ -73,7 +73,8 @@ test-clients: $(VENV)/.clients ## Run clients of Kubernetes, in Python and in Go
 test-browser: $(VENV)/.development ## Run the console in Chromium; screenshots go to build/screenshots
 	$(PYTEST) -m "browser and not campaign" --timeout=600 tests/browser $(ARGS)
 
-test-campaign: $(VENV)/.clients ## Run what takes hours: containers on podman and docker with kills, faults and scale on real Karmada
+test-campaign: $(VENV)/.clients ## Run what takes hours: all seeds of the simulation, containers on podman and docker with kills, faults and scale on real Karmada
+	$(PYTEST) -n auto -m "long and campaign" --timeout=900 tests/simulation $(ARGS)
 	for engine in podman docker; do \
 	  $(PYTEST) -m containers --timeout=600 -n 3 tests/containers --ignore=tests/containers/test_kills.py --engine=$$engine $(ARGS) && \
 	  $(PYTEST) -m containers --timeout=3600 -s tests/containers/test_kills.py --engine=$$engine $(ARGS) || exit 1; \

@@ -36,6 +36,8 @@ QUICK = 2
 """Seeds that run with the ordinary tests."""
 BATCH = 9
 """Few enough that workers share the seeds evenly."""
+SHARE = 38
+"""Seeds up to this one run with the long tests, the others in the campaign."""
 
 
 def run_seed(
@@ -93,7 +95,13 @@ def test_a_federation_keeps_every_rule_and_reaches_the_desired_state(
 
 @pytest.mark.long
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("first", range(QUICK + 1, SEEDS + 1, BATCH))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[] if first <= SHARE else [pytest.mark.campaign])
+        for first in range(QUICK + 1, SEEDS + 1, BATCH)
+    ],
+)
 def test_federations_of_many_seeds_reach_the_desired_state(
     first: int, directory: Path, template: StoreTemplate
 ) -> None:

@@ -56,6 +56,7 @@ class _EmbeddedServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.accepting = asyncio.Event()
+        self.stopping = asyncio.Event()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -64,6 +65,12 @@ class _EmbeddedServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.accepting.set()
+
+    async def main_loop(self) -> None:
+        """Uvicorn's own looks ten times a second, for the date header and limits, whether to stop;
+        there are none here."""
+        await self.on_tick(0)
+        await self.stopping.wait()
 
 
 async def serve(
@@ -94,7 +101,7 @@ async def serve(
             else:
                 await _keep_current(config.ssl, tls, name, reload_seconds)
         finally:
-            server.should_exit = True
+            server.stopping.set()
             try:
                 await asyncio.wait([serving])  # open requests may end
             finally:

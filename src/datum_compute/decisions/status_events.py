@@ -78,6 +78,7 @@ def decide_deployment_events(
     for type_ in (
         compute.CONDITION_SCHEDULED,
         compute.CONDITION_CELL_REACHABLE,
+        compute.CONDITION_PROPAGATED,
         compute.CONDITION_REPLICAS_READY,
         compute.CONDITION_AVAILABLE,
         compute.CONDITION_REFERENCED_DATA_READY,

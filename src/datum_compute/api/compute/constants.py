@@ -170,6 +170,9 @@ CONDITION_CELL_REACHABLE = "CellReachable"
 """The hub reaches the cell, so that its report is current. Project plane only."""
 CONDITION_SCHEDULED = "Scheduled"
 """Exactly one cell was found for the city. Project plane only."""
+CONDITION_PROPAGATED = "Propagated"
+"""False while a cell that answers has not reported on the present spec for longer than usual;
+absent otherwise. Project plane only."""
 CONDITION_FOUND_ON_HUB = "FoundOnHub"
 """False while the hub answers that it has no copy of a deployment that Karmada does not manage.
 Cell plane only."""

@@ -138,6 +138,7 @@ DEPLOYMENT_AVAILABLE = KindCondition("WorkloadDeployment", constants.CONDITION_A
 DEPLOYMENT_REPLICAS_READY = KindCondition("WorkloadDeployment", constants.CONDITION_REPLICAS_READY)
 DEPLOYMENT_CELL_REACHABLE = KindCondition("WorkloadDeployment", constants.CONDITION_CELL_REACHABLE)
 DEPLOYMENT_SCHEDULED = KindCondition("WorkloadDeployment", constants.CONDITION_SCHEDULED)
+DEPLOYMENT_PROPAGATED = KindCondition("WorkloadDeployment", constants.CONDITION_PROPAGATED)
 DEPLOYMENT_FOUND_ON_HUB = KindCondition("WorkloadDeployment", constants.CONDITION_FOUND_ON_HUB)
 DEPLOYMENT_REMOVED = KindCondition("WorkloadDeployment", constants.CONDITION_REMOVED)
 WORKLOAD_AVAILABLE = KindCondition("Workload", constants.CONDITION_AVAILABLE)
@@ -150,6 +151,7 @@ PLACEMENT_SCHEDULED = KindCondition("Placement", constants.CONDITION_SCHEDULED_I
 DEPLOYMENT_BLOCKING_CONDITIONS = {
     constants.CONDITION_SCHEDULED: ("False",),
     constants.CONDITION_CELL_REACHABLE: ("False",),
+    constants.CONDITION_PROPAGATED: ("False",),
     constants.CONDITION_REPLICAS_READY: ("False", "Unknown"),
     CONDITION_REFERENCED_DATA_READY: ("False",),
 }
@@ -651,6 +653,16 @@ REASON_CELL_UNREACHABLE = _declare(
         false=(DEPLOYMENT_CELL_REACHABLE,),
         warns=True,
         usual_seconds=30 * _MINUTE,
+    )
+)
+REASON_CELL_BEHIND = _declare(
+    Reason(
+        "CellBehind",
+        "The cell answers and has not reported on the present spec; the hub has been asked to send"
+        " it again.",
+        false=(DEPLOYMENT_PROPAGATED,),
+        warns=True,
+        usual_seconds=2 * _MINUTE,
     )
 )
 REASON_SCHEDULED = _declare(

@@ -297,6 +297,11 @@ TEXTS = {
     reasons.REASON_CELL_UNREACHABLE: ReasonText(
         "no answer from the cell", "No action needed: this is up to the platform team.", _WHY
     ),
+    reasons.REASON_CELL_BEHIND: ReasonText(
+        "change not reported by the cell",
+        "No action needed: the hub has been asked to send the change to the cell again.",
+        _WHY,
+    ),
     reasons.REASON_SCHEDULED: ReasonText("placed in a cell"),
     reasons.REASON_DRAINING: ReasonText(
         "stopping", "No action needed: the cell is stopping its instances.", _STATUS

@@ -5,7 +5,9 @@ manifest when its labels or content were changed in the member, which is watched
 were changed in the member alone stay until the Work changes. An object that Karmada does not
 manage is left alone, and the Work reports that. The status of the member's object goes into
 the Work's status, in the same write as ``Applied``. A Work whose member is not ready is retried
-with growing delay; the return of the member wakes none.
+with growing delay; the return of the member wakes none. A deployment or
+namespace that was sent and not answered in time counts as applied, and is sent again only when its
+Work changes.
 
 A deleted Work deletes the member's object and is released as soon as that was accepted; it
 does not wait until the object is gone. With ``preserveResourcesOnDeletion`` the object stays
@@ -26,7 +28,7 @@ from typing import Any
 import msgspec
 
 from datum_compute.api import conditions, karmada
-from datum_compute.api.core import NAMESPACES
+from datum_compute.api.core import CONFIG_MAPS, NAMESPACES, SECRETS
 from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
@@ -65,6 +67,9 @@ may by default send their API server forty requests a second."""
 
 FIRST_RETRY_SECONDS = 0.005
 """Karmada's ``--rate-limiter-base-delay``: the first delay of a Work whose member is not ready."""
+RETRIED_KINDS = (CONFIG_MAPS, SECRETS)
+"""Kinds whose writes are tried again when they are not answered in time. Karmada does not; no
+report would show that one is lost."""
 RETRY_SECONDS = 30.0
 """Until a Work that the member refused is tried again: no event reports when the cause is gone. A
 guess."""
@@ -142,6 +147,9 @@ class _Execution:
         """Of each Work: how often in a row its member was not ready, and when it is tried again."""
         self._applied: dict[Request, tuple[int, str]] = {}
         """Of each Work: its generation and the uid of the member's object when last applied."""
+        self._unanswered: dict[Request, tuple[int, int]] = {}
+        """Of each Work whose write was not answered in time: its generation and that of the
+        member's object, 0 without one."""
         self._propagated = kinds
         self._kinds = {(kind.api_version, kind.kind): kind for kind in (*kinds, NAMESPACES)}
         self._env = env
@@ -230,6 +238,7 @@ class _Execution:
         self._status_writes.forget(request)
         self._attempts.pop(request, None)
         self._applied.pop(request, None)
+        self._unanswered.pop(request, None)
 
     async def _remove_orphans(self, hub: Cluster, request: Request) -> None:
         member = self._members.get(names.cluster_of(request.namespace))
@@ -259,6 +268,9 @@ class _Execution:
         if not cache.synced:
             raise Waiting(f"{resource} of member {member.name} are not synced yet", 1.0)
         current = cache.get(name, namespace)
+        attempt = (work.metadata.generation, current.metadata.generation if current else 0)
+        if self._unanswered.get(request) == attempt:
+            return _applied(current)
         try:
             if current is None:
                 created = await create_or_wait(member.client, resource, manifest, namespace)
@@ -277,6 +289,12 @@ class _Execution:
             return _applied(written)
         except (errors.Invalid, errors.Forbidden, errors.NotServed, errors.NotFound) as error:
             return _Outcome(False, str(error))
+        except errors.TimedOut:
+            if resource in RETRIED_KINDS:
+                raise
+            # Karmada writes inside client-go's RetryOnConflict, which returns no error then.
+            self._unanswered[request] = attempt
+            return _applied(current)
 
     async def _update(
         self,
@@ -416,7 +434,7 @@ def _applied_changes(work: Object, outcome: _Outcome) -> list[ConditionChange]:
     return changes
 
 
-def _applied(member: Object) -> _Outcome:
+def _applied(member: Object | None) -> _Outcome:
     return _Outcome(True, "Manifest has been successfully applied", member)
 
 

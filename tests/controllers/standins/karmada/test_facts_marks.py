@@ -16,9 +16,10 @@ from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import NAMESPACES
 from datum_compute.api.meta import Object
+from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.runtime.writes.patch import values
-from tests.support.client.intercepted_transport import DISCONNECTED
+from tests.support.client.intercepted_transport import DISCONNECTED, Rule, fail, is_write
 from tests.support.objects import condition, exists, message, until, until_gone
 from tests.support.standins.karmada import (
     BINDING,
@@ -31,6 +32,7 @@ from tests.support.standins.karmada import (
     WORKS,
     change,
     propagated,
+    propagation,
     report,
     until_ready,
     work_of,
@@ -38,10 +40,14 @@ from tests.support.standins.karmada import (
 from tests.support.standins.platform import (
     CITY,
     StandinPlatform,
+    create_cluster,
     create_interpreter,
+    create_policy,
+    deployment,
     settle,
 )
 
+UNANSWERED = fail(errors.TimedOut("no answer in time"))
 NOTED: dict[str, Any] = {"annotations": {"example.com/looked-at": "again"}}
 
 
@@ -124,6 +130,43 @@ async def test_the_work_of_a_lost_member_is_tried_again_with_growing_delay(
         await until(
             found.cells["dfw"], WDS, NAME, NS, lambda one: minimum(one) == 4, within=max_delay
         )
+
+
+async def test_a_write_that_is_not_answered_in_time_counts_as_applied() -> None:
+    """Karmada writes inside RetryOnConflict of client-go, which returns no error for a timeout."""
+    async with propagated() as found:
+        await settle()
+        found.links["dfw"].rules.append(Rule(UNANSWERED, is_write))
+        await scale(found, 4)
+        await settle()
+        found.links["dfw"].rules.clear()
+        await report(found, replicas=1)
+        await until(found.hub, WDS, NAME, NS, counts(1))
+        await asyncio.sleep(3600)
+
+        work = await work_of(found)
+        assert condition(work, "Applied") == ("True", "AppliedSuccessful")
+        assert minimum(await found.cells["dfw"].get(WDS, NAME, NS)) == 1
+        await change(found, WDS, NAME, metadata=NOTED)
+        await until(found.cells["dfw"], WDS, NAME, NS, lambda one: minimum(one) == 4, within=2.0)
+
+
+async def test_a_creation_that_is_not_answered_in_time_counts_as_applied() -> None:
+    async with propagation() as found:
+        await create_cluster(found.hub, "dfw", "DFW")
+        await create_policy(found.hub, NS, "DFW")
+        await until(found.cells["dfw"], NAMESPACES, NS, "", lambda one: True)
+        found.links["dfw"].rules.append(Rule(UNANSWERED, is_write))
+        await found.hub.create(WDS, deployment(NAME, NS, "DFW"), NS)
+        await settle()
+        found.links["dfw"].rules.clear()
+        await asyncio.sleep(3600)
+
+        work = await work_of(found)
+        assert condition(work, "Applied") == ("True", "AppliedSuccessful")
+        assert not await exists(found.cells["dfw"], WDS, NAME, NS)
+        await change(found, WDS, NAME, metadata=NOTED)
+        await until(found.cells["dfw"], WDS, NAME, NS, lambda one: True, within=2.0)
 
 
 async def test_a_label_removed_in_the_member_is_put_back() -> None:

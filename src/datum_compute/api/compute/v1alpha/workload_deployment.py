@@ -40,6 +40,7 @@ WORKLOAD_DEPLOYMENT_CONDITIONS = (
     declared(reasons.DEPLOYMENT_REFERENCED_DATA),
     declared(reasons.DEPLOYMENT_CELL_REACHABLE),
     declared(reasons.DEPLOYMENT_SCHEDULED),
+    declared(reasons.DEPLOYMENT_PROPAGATED),
     declared(reasons.DEPLOYMENT_REMOVED),
     declared(reasons.DEPLOYMENT_FOUND_ON_HUB),
 )
@@ -71,7 +72,8 @@ class WorkloadDeploymentStatus(msgspec.Struct, frozen=True, kw_only=True, rename
     conditions: Annotated[
         Conditions,
         described(
-            "Available, ReplicasReady, CellReachable, Scheduled, Removed and FoundOnHub.",
+            "Available, ReplicasReady, CellReachable, Scheduled, Propagated, Removed and"
+            " FoundOnHub.",
             list_type="map",
             list_keys=["type"],
         ),

@@ -25,7 +25,8 @@ copy once it reports zero, wait until copy, binding and Works are deleted, delet
 no other deployment needs it, release the finalizer. A hub copy whose creation arrives after that
 is deleted by the next reconcile, such a policy by a second controller (:mod:`.policies`).
 
-Conditions it writes: ``CellReachable``, ``Scheduled`` and, while a deletion waits, ``Removed``;
+Conditions it writes: ``CellReachable``, ``Scheduled``, while a cell does not take a change
+``Propagated``, and while a deletion waits ``Removed``;
 and ``Available`` and ``ReplicasReady`` as False while ``Scheduled`` is False, since then no cell
 reports them.
 """

@@ -82,10 +82,13 @@ class Federator:
                 await self._copy_status(project, deployment, cached, refused)
             raise
         self._refusals.forget(deployment)
-        propagation = await self._propagation.check(hub, copy, binding)
-        route = replace(route, lost=propagation.lost)
+        answers = bool(route.sole_cell and route.reachable)
+        found = await self._propagation.check(hub, copy, binding, answers=answers)
+        route = replace(
+            route, lost=found.lost, behind=found.behind, behind_since=found.behind_since
+        )
         await self._copy_status(project, deployment, copy, route)
-        return DONE if propagation.delay is None else after(propagation.delay)
+        return DONE if found.delay is None else after(found.delay)
 
     async def _ensure_copy(
         self,

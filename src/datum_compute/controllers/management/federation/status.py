@@ -24,6 +24,7 @@ from datum_compute.runtime.writes.patch import status_values
 OWN_CONDITIONS = (
     compute.CONDITION_SCHEDULED,
     compute.CONDITION_CELL_REACHABLE,
+    compute.CONDITION_PROPAGATED,
     compute.CONDITION_REMOVED,
 )
 CELL_CONDITIONS = (compute.CONDITION_AVAILABLE, compute.CONDITION_REPLICAS_READY)
@@ -51,6 +52,10 @@ class Route:
     """Why the cell does not accept the current spec; empty when it does."""
     lost: bool = False
     """Whether the hub does not propagate the deployment at all."""
+    behind: bool = False
+    """Whether the cell answers, and has not reported on the present spec."""
+    behind_since: datetime | None = None
+    """Since when, where that is longer than usual."""
     hub_refusal: str = ""
     """Why the hub does not accept the current spec; empty when it does."""
     removal: tuple[str, str] | None = None
@@ -109,6 +114,8 @@ def build_status(
         # conditions are never the cell's.
         own = conditions.find(present, type_)
         merged = conditions.merged(merged, own) if own else merged
+    if not route.behind:
+        merged = conditions.without(merged, compute.CONDITION_PROPAGATED)
     merged = _with_own(merged, present, deployment, route, now)
     if not report and not merged:
         return None
@@ -121,12 +128,19 @@ def _with_own(
 ) -> Conditions:
     generation = deployment.metadata.generation
 
-    def add(into: Conditions, type_: str, status: str, reason: str, message: str) -> Conditions:
+    def add(
+        into: Conditions,
+        type_: str,
+        status: str,
+        reason: str,
+        message: str,
+        since: datetime = now,
+    ) -> Conditions:
         # The transition time follows the present condition in the project, not the report's.
         previous = conditions.find(present, type_)
         base = conditions.without(into, type_) + ((previous,) if previous else ())
         stated = conditions.with_condition(
-            base, type_, status, reason, message, now=now, observed_generation=generation
+            base, type_, status, reason, message, now=since, observed_generation=generation
         )
         ours = conditions.find(stated, type_)
         return conditions.merged(into, ours) if ours else into
@@ -142,6 +156,15 @@ def _with_own(
                 merged = add(merged, type_, FALSE, reason, message)
     if route.lost:
         return merged  # whether the cell answers says nothing about this deployment
+    if route.behind_since is not None:
+        merged = add(
+            merged,
+            compute.CONDITION_PROPAGATED,
+            FALSE,
+            compute.REASON_CELL_BEHIND,
+            _behind_message(route),
+            route.behind_since,
+        )
     if route.reachable:
         cell = route.cells[0]
         merged = add(
@@ -175,7 +198,7 @@ def _scheduling(deployment: Object, route: Route) -> tuple[str, str, str] | None
     if route.sole_cell:
         message = f"Cell {route.sole_cell} runs this deployment"
         if route.refusal:
-            message = f"{message}, but rejects its current spec: {route.refusal}"
+            message = f"{message}, but has not applied its current spec: {route.refusal}"
         elif route.hub_refusal:
             message = f"{message}, but the hub rejects its current spec: {route.hub_refusal}"
         return TRUE, compute.REASON_SCHEDULED, message
@@ -205,6 +228,14 @@ def _unreachable_message(route: Route) -> str:
     since = conditions.wire_time(route.unreachable_since)
     # Karmada reports a cell as lost only after its probes have failed for some time.
     return f"No answer from cell {cell} since {since} at the latest; its last report is shown"
+
+
+def _behind_message(route: Route) -> str:
+    cause = f": {route.refusal}" if route.refusal else ""
+    return (
+        f"Cell {route.sole_cell} answers, but has not reported on the present spec; the hub has"
+        f" been asked to send it again{cause}"
+    )
 
 
 def _report_of(deployment: Object, hub_deployment: Object | None) -> dict[str, Any]:

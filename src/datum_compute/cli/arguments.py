@@ -151,6 +151,7 @@ class Parser(argparse.ArgumentParser):
             position = words.index("--")
             words, rest = words[:position], words[position + 1 :]
         if self.subcommands is None:
+            words = self._join_values(words)
             self._refuse_unknown_flags(words)  # before an argument is reported missing
         else:
             self._refuse_unknown_subcommand(words)
@@ -170,6 +171,32 @@ class Parser(argparse.ArgumentParser):
                 f"unexpected argument{'s' if len(left) > 1 else ''}: {' '.join(left)}", self._help()
             )
         return found, []
+
+    def _join_values(self, words: Sequence[str]) -> list[str]:
+        """``--arg -c`` as ``--arg=-c``: argparse would take ``-c`` for a flag. A word that is a
+        flag of this command stays one."""
+        valued = {
+            flag
+            for action in self.arguments
+            if action.nargs is None
+            for flag in action.option_strings
+        }
+        joined: list[str] = []
+        for at, word in enumerate(words):
+            if word == "--":
+                return [*joined, *words[at:]]
+            flag = joined[-1] if joined else ""
+            if flag not in valued or not word.startswith("-"):
+                joined.append(word)
+            elif word.partition("=")[0] not in self.flags:
+                joined[-1] = f"{flag}={word}"
+            else:
+                raise errors.usage(
+                    f"{flag}: expected a value, and {word} is a flag of this command; as a value it"
+                    f" is written {flag}={word}",
+                    self._help(),
+                )
+        return joined
 
     def _refuse_unknown_flags(self, words: Sequence[str]) -> None:
         for word in words:

@@ -160,6 +160,7 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "status",
         "status a b",
         "status web --outptu json",
+        "deploy web --arg -f",
         "stats web",
         "shell web",
         "exec web-0",

@@ -103,6 +103,31 @@ def test_a_value_may_look_like_a_flag_when_it_is_joined_to_its_own() -> None:
     assert (args.container_args, args.env) == (["--verbose"], ["A=--b c"])
 
 
+def test_a_word_after_a_flag_is_its_value_unless_it_is_a_flag_of_the_command() -> None:
+    words = ["a", "--command", "/bin/sh", "--arg", "-c", "--arg", "x", "--arg", "--verbose"]
+    args = build_parser("deploy").parse_args(["deploy", *words, "--arg", "-ok", "--arg", "-1"])
+
+    assert args.container_command == ["/bin/sh"]
+    assert args.container_args == ["-c", "x", "--verbose", "-ok", "-1"]
+
+
+@pytest.mark.parametrize("word", ["--image", "--image=x", "-f", "-h"])
+def test_a_flag_of_the_command_is_no_value_unless_it_is_joined(word: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        build_parser("deploy").parse_args(["deploy", "a", "--arg", word, "x"])
+
+    assert raised.value.message == (
+        f"--arg: expected a value, and {word} is a flag of this command; as a value it is written"
+        f" --arg={word}"
+    )
+    assert raised.value.exit_code is Exit.USAGE
+
+
+def test_a_value_that_looks_like_a_flag_is_still_checked() -> None:
+    with pytest.raises(CommandError, match='--timeout: "-5s" is not a duration'):
+        build_parser("scale").parse_args(["scale", "a", "--min", "2", "--timeout", "-5s"])
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [

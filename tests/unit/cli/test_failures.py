@@ -16,8 +16,9 @@ import pytest
 from datum_compute.cli.context import Streams
 from datum_compute.cli.errors import Exit, from_client
 from datum_compute.cli.explain.suggestions import Remark, Suggestion, command
+from datum_compute.cli.history.entries import NAME_PREFIX
 from datum_compute.cli.main import main, program_name
-from datum_compute.cli.tables import INSTANCES, LOCATION_BINDINGS, WORKLOADS
+from datum_compute.cli.tables import CONFIG_MAPS, INSTANCES, LOCATION_BINDINGS, SECRETS, WORKLOADS
 from datum_compute.client import errors
 from datum_compute.client.call import ClientCall
 from datum_compute.client.errors import Fault
@@ -59,6 +60,24 @@ WEB = ("default", "web", "", "demo")
             403,
             status("Forbidden", "no"),
             "listing cities: no",
+        ),
+        (
+            ClientCall("create", CONFIG_MAPS, *WEB),
+            403,
+            status("Forbidden", "no"),
+            'creating ConfigMap "web": no',
+        ),
+        (
+            ClientCall("patch", CONFIG_MAPS, "default", f"{NAME_PREFIX}web", "", "demo"),
+            403,
+            status("Forbidden", "no"),
+            'changing the history of workload "web": no',
+        ),
+        (
+            ClientCall("list", SECRETS, "default"),
+            403,
+            status("Forbidden", "no"),
+            "listing Secrets: no",
         ),
         (
             ClientCall("get", WORKLOADS, *WEB),

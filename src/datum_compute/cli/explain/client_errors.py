@@ -121,7 +121,8 @@ _NOUNS = {
     "locationbindings": ("city", "cities"),
     "serviceentitlements": ("access to", "access"),
     "allowancebuckets": ("quota", "quota"),
-    "configmaps": ("history", "histories"),
+    "configmaps": ("ConfigMap", "ConfigMaps"),
+    "secrets": ("Secret", "Secrets"),
 }
 """Kinds as people call them: one, many."""
 
@@ -135,9 +136,15 @@ def _doing(failure: client.ClientError) -> str:
         return f"{call.describe()}: "
     plural = call.resource.plural
     one, many = _NOUNS.get(plural, (plural, plural))
+    name = call.name
+    if plural == "configmaps":
+        from datum_compute.cli.history.entries import NAME_PREFIX  # slow to load
+
+        if name.startswith(NAME_PREFIX):
+            one, name = "the history of workload", name.removeprefix(NAME_PREFIX)
     if call.subresource == "exec":
-        return f'running a command in {one} "{call.name}": '
-    return f"{_VERBS[call.verb]} " + (f'{one} "{call.name}": ' if call.name else f"{many}: ")
+        return f'running a command in {one} "{name}": '
+    return f"{_VERBS[call.verb]} " + (f'{one} "{name}": ' if name else f"{many}: ")
 
 
 def _one_line(text: str) -> str:

@@ -269,17 +269,19 @@ def test_open_watches_do_not_delay_a_shutdown(shell: Shell) -> None:
     assert ended(running.pid)
 
 
-def test_a_taken_port_is_named_with_a_remedy(shell: Shell) -> None:
+def test_a_taken_port_is_named_with_a_remedy_that_keeps_the_state(shell: Shell) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = str(other.getsockname()[1])
 
-        for how in (("--detach",), ()):
-            done = shell.types("local", "up", "--cities", "DFW", "--port", port, *how)
-            assert done.returncode == 1
-            assert f"port {port} is taken by another process" in done.stderr
-            assert "local up --port N" in done.stderr
+        for flag, whose in (("--port", ""), ("--router-port", " of the router")):
+            for how in (("--detach",), ()):
+                done = shell.types("local", "up", "--cities", "DFW", flag, port, *how)
+                assert done.returncode == 1
+                assert f"port {port}{whose} is taken by another process" in done.stderr
+                assert f"local up {flag} N" in done.stderr
+                assert "local reset" not in done.stderr
     assert not shell.state.is_held()
 
 

@@ -34,13 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=parse_integer,
         metavar="N",
-        help="port to listen on (default: the last used, 7443, or a free one)",
+        help="port to listen on (default: as at the last start; at the first, 7443 or a free one)",
     )
     up.add_argument(
         "--router-port",
         type=parse_integer,
         metavar="N",
-        help="port at which workloads are opened (default: the last used, 7480, or a free one)",
+        help="port at which workloads are opened (default: as at the last start; at the first,"
+        " 7480 or a free one)",
     )
     up.add_argument(
         "--runtime",

@@ -138,21 +138,15 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
             context.say("Stopped.")
     except process.StartFailed as error:
         outcome, message = error.report.outcome, f"the platform did not start: {error}"
-        if outcome is process.StartOutcome.DAMAGED:
-            next_steps: tuple[Suggestion, ...] = (command("local", "check"),)
-        else:
+        if outcome is not process.StartOutcome.DAMAGED:
             message += "; its state is kept, and the next start goes on from there"
-            see: Suggestion = Remark(f"see {state.log}")
-            if outcome is process.StartOutcome.PORT_TAKEN:
-                see = command("local", "up", "--port", "N")
-            elif outcome is process.StartOutcome.ROUTER_PORT_TAKEN:
-                see = command("local", "up", "--router-port", "N")
-            next_steps = see, command("local", "reset")
-        raise CommandError(
-            message,
-            *next_steps,
-            code="StartFailed",
-        ) from error
+        remedies: dict[process.StartOutcome, tuple[Suggestion, ...]] = {
+            process.StartOutcome.DAMAGED: (command("local", "check"),),
+            process.StartOutcome.PORT_TAKEN: (command("local", "up", "--port", "N"),),
+            process.StartOutcome.ROUTER_PORT_TAKEN: (command("local", "up", "--router-port", "N"),),
+        }
+        unknown = Remark(f"see {state.log}"), command("local", "reset")
+        raise CommandError(message, *remedies.get(outcome, unknown), code="StartFailed") from error
     return 0
 
 

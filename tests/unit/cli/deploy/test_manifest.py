@@ -205,6 +205,9 @@ BOMB = "a: &a [x, x]\n" + "".join(
         (WHOLE.replace("NAME", "a") + "status: .nan", "not valid in JSON"),
         (WHOLE.replace("NAME", "a") + "status: !!binary aGVsbG8=", "not valid in JSON"),
         (WHOLE.replace("NAME", "a") + "? [1, 2]\n: x", "not valid YAML"),
+        (WHOLE.replace("NAME", "a") * 2, 'line 7: key "apiVersion" already set in map'),
+        (WHOLE.replace("name: NAME", "name: a,\n  name: b"), 'line 4: key "name" already set'),
+        (WHOLE.replace("NAME", 'a, "name": b'), 'line 3: key "name" already set'),
         (BOMB + WHOLE.replace("NAME", "a"), "expands to more than 200000 values"),
         ("a: &a {b: *a}\n" + WHOLE, "nested more than 64 levels"),
         ("[" * 5000, "nested more than 64 levels"),
@@ -217,6 +220,15 @@ def test_a_hostile_file_is_refused_before_any_request(text: str, expected: str) 
         load("-", io.StringIO(text))
 
     assert caught.value.exit_code is Exit.USAGE
+
+
+def test_a_mapping_may_replace_a_key_that_it_merges() -> None:
+    merged = "x: &a {name: default, cityCodes: [LHR]}\n" + WHOLE.replace("NAME", "a")
+    text = merged.replace("[{name: default, cityCodes", "[&b {<<: *a, cityCodes") + "y: {<<: *b}\n"
+
+    [found] = load("-", io.StringIO(text))
+
+    assert found["spec"]["placements"] == [{"name": "default", "cityCodes": ["DFW"]}]
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:

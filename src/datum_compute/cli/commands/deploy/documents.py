@@ -21,7 +21,19 @@ def documents_of(text: str, where: str) -> list[Any]:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Leaves dates as strings: JSON has no dates."""
+        """Leaves dates as strings: JSON has no dates. Refuses a key that is given twice, of which
+        PyYAML would take the last."""
+
+        def compose_mapping_node(self, anchor: dict[Any, Any]) -> yaml.MappingNode:
+            # Here, since a mapping that was constructed has the keys of those merged into it.
+            node = super().compose_mapping_node(anchor)
+            seen = set()
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+                if (key.tag, key.value) in seen:
+                    line = key.start_mark.line + 1
+                    raise yaml.YAMLError(f'line {line}: key "{key.value}" already set in map')
+                seen.add((key.tag, key.value))
+            return node
 
     Loader.yaml_implicit_resolvers = {
         first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -52,6 +53,19 @@ class RouterStage:
         server = await asyncio.start_server(serve, HOST, 0)
         self.stack.callback(server.close)
         return self.list(server.sockets[0].getsockname()[1], city)
+
+    async def add_deaf(self) -> Backend:
+        """An Instance to which packets are lost: its queue is full, so Linux drops them."""
+        found = socket.create_server((HOST, 0), backlog=0)
+        self.stack.callback(found.close)
+        address = found.getsockname()
+        while True:
+            try:
+                async with asyncio.timeout(0.1):
+                    _, writer = await asyncio.open_connection(*address)
+            except TimeoutError:
+                return self.list(address[1])
+            self.stack.callback(writer.close)
 
     def list(self, port: int, city: str = "DFW") -> Backend:
         backend = Backend(f"hello-{city.lower()}-{len(self.backends)}", HOST, port)
@@ -123,8 +137,6 @@ async def hanging_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter)
 
 def free_port() -> int:
     """Where nothing listens."""
-    import socket
-
     with socket.socket() as found:
         found.bind((HOST, 0))
         return int(found.getsockname()[1])

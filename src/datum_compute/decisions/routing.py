@@ -29,6 +29,8 @@ class Backend:
     instance: str
     address: str
     port: int
+    uid: str = ""
+    """A successor has the name, and often the address, of the one before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ def _backends(instances: Iterable[compute.Instance], port: int) -> Iterable[Back
     for instance in instances:
         address = address_of(instance)
         if instance.available and not instance.metadata.deleting and address:
-            yield Backend(instance.metadata.name, address, port)
+            yield Backend(instance.metadata.name, address, port, instance.metadata.uid)
 
 
 def address_of(instance: compute.Instance) -> str:

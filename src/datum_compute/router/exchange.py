@@ -6,7 +6,8 @@ where the request is safe to repeat. Once an answer has begun it is never repeat
 connection is aborted, so that it does not take a part for the whole.
 
 An Instance may end before the report arrives that its successor is available. So a request that no
-Instance has taken waits for a moment for one that was not tried.
+Instance has taken waits for a moment for one that was not tried. Where packets to one that has
+ended are lost, TCP sends the next after a second: the next Instance is tried meanwhile.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ SUCCESSOR_SECONDS = 2.0
 """From the arrival of a request, until it is given up that no Instance has taken. A guess: reports
 of a cell arrive in a tenth of that."""
 LOOK_SECONDS = 0.05
+ATTEMPT_SECONDS = 0.15
+"""For an Instance to accept, until the next one is tried too. A guess: on one machine a connection
+takes a thousandth of that, and the first packet is sent again after a second."""
 RETRY_AFTER_SECONDS = 1
 
 
@@ -80,24 +84,9 @@ class Exchanges:
         """``find`` has the present route. Returns whether the client's connection can take another
         request. Raises RouterRefusal, and ``ConnectionError`` or ``TimeoutError`` where the
         client's connection is lost or an answer breaks off."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + SUCCESSOR_SECONDS
-        tried: list[Backend] = []
+        deadline = asyncio.get_running_loop().time() + SUCCESSOR_SECONDS
         failed: dict[Backend, str] = {}
-        while True:
-            backend = decide_backend(route, tried, self.upstreams.load, next(self._turns))
-            if backend is None:
-                if loop.time() >= deadline:
-                    break
-                await asyncio.sleep(LOOK_SECONDS)
-                route = find() or route
-                continue
-            try:
-                upstream = await self.upstreams.acquire(backend, fresh=not request.is_safe)
-            except OSError as error:
-                tried.append(backend)
-                failed[backend] = _describe(error)
-                continue
+        while upstream := await self._connect(request, route, find, failed, deadline):
             reusable = False
             try:
                 keep_alive, reusable = await self._exchange(client, request, upstream)
@@ -107,21 +96,65 @@ class Exchanges:
                     raise RouterRefusal(
                         502,
                         "NoAnswer",
-                        f"Instance {backend.instance} closed the connection before it answered;"
-                        " it may have processed the request.",
+                        f"Instance {upstream.backend.instance} closed the connection before it"
+                        " answered; it may have processed the request.",
                     ) from error
                 if not upstream.is_reused:
-                    tried.append(backend)
-                    failed[backend] = "closed the connection before it answered"
+                    failed[upstream.backend] = "closed the connection before it answered"
             finally:
                 self.upstreams.release(upstream, reusable=reusable)
         reasons = "; ".join(f"{each.instance} {why}" for each, why in failed.items())
         raise RouterRefusal(
             503,
             "NoInstanceAnswers",
-            f"No available instance answers on port {tried[0].port}: {reasons}.",
+            f"No available instance answers on port {next(iter(failed)).port}: {reasons}.",
             RETRY_AFTER_SECONDS,
         )
+
+    async def _connect(
+        self,
+        request: RequestHead,
+        route: HttpRoute,
+        find: Callable[[], HttpRoute | None],
+        failed: dict[Backend, str],
+        deadline: float,
+    ) -> Upstream | None:
+        """A connection to an Instance that has not ``failed``; None where there is none until
+        ``deadline``. One that does not accept at once is waited for while others are tried."""
+        loop = asyncio.get_running_loop()
+        attempts: dict[asyncio.Task[Upstream], Backend] = {}
+        try:
+            while True:
+                tried = [*failed, *attempts.values()]
+                backend = decide_backend(route, tried, self.upstreams.load, next(self._turns))
+                if backend is not None:
+                    acquiring = self.upstreams.acquire(backend, fresh=not request.is_safe)
+                    attempts[loop.create_task(acquiring)] = backend
+                elif not attempts:
+                    if loop.time() >= deadline:
+                        return None
+                    await asyncio.sleep(LOOK_SECONDS)
+                if attempts:
+                    seconds = LOOK_SECONDS if backend is None else ATTEMPT_SECONDS
+                    await asyncio.wait(
+                        attempts, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+                    )
+                for task in [each for each in attempts if each.done()]:
+                    backend = attempts.pop(task)
+                    try:
+                        return task.result()
+                    except OSError as error:
+                        failed[backend] = _describe(error)
+                route = find() or route
+        finally:
+            for task in attempts:
+                task.add_done_callback(self._give_back)
+                task.cancel()
+
+    def _give_back(self, attempt: asyncio.Task[Upstream]) -> None:
+        """A connection that came after another one."""
+        if not attempt.cancelled() and attempt.exception() is None:
+            self.upstreams.release(attempt.result(), reusable=True)
 
     async def _exchange(
         self, client: ClientConnection, request: RequestHead, upstream: Upstream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +119,19 @@ def test_only_available_instances_serve_and_the_external_address_is_preferred() 
         ("127.64.0.9", 8080),
         ("10.128.0.2", 8080),
     ]
+
+
+def test_a_successor_with_the_same_name_and_address_is_another_backend() -> None:
+    def backend(uid: str) -> Backend:
+        found = instance("DFW")
+        found = msgspec.structs.replace(
+            found, metadata=msgspec.structs.replace(found.metadata, uid=uid)
+        )
+        route = decide_route(workload("DFW"), [found])
+        assert route is not None
+        return route.cities[0].backends[0]
+
+    assert backend("first") != backend("second")
 
 
 def test_a_city_that_the_spec_no_longer_names_serves_after_the_others() -> None:

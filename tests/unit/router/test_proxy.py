@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Callable
 
 import pytest
 
-from datum_compute.router import exchange
+from datum_compute.decisions.routing import CityBackends, HttpRoute
+from datum_compute.router import exchange, upstreams
 from tests.support.router import (
     HOST,
     NAME,
@@ -268,6 +270,32 @@ async def test_an_instance_that_refuses_connections_is_passed_over() -> None:
             request("POST", "content-length: 1\r\nconnection: close\r\n", b"x")
         )
         assert body_of(response) == b"second"
+
+
+async def test_an_instance_that_does_not_answer_a_connection_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstreams, "CONNECT_SECONDS", 3600.0)
+    async with router_stage() as on:
+        await on.add_deaf()
+        await on.add(answering(b"second"))
+        for _ in range(2):
+            assert body_of(await on.get()) == b"second"
+        post = request("POST", "content-length: 1\r\nconnection: close\r\n", b"x")
+        assert body_of(await on.send(post)) == b"second"
+
+
+async def test_a_successor_is_tried_although_it_has_the_name_and_the_address_of_the_last() -> None:
+    async def end_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        successor = dataclasses.replace(first, uid="successor")
+        if on.table.route == (replaced := HttpRoute((CityBackends("DFW", (successor,), 1),))):
+            await answering(b"successor")(reader, writer)
+        await read_head(reader)
+        on.table.route = replaced
+
+    async with router_stage() as on:
+        first = await on.add(end_once)
+        assert body_of(await on.get()) == b"successor"
 
 
 async def test_a_city_whose_instances_refuse_connections_is_passed_over() -> None:

@@ -127,7 +127,7 @@ TEXTS = {
     ),
     reasons.REASON_INSTANCE_CRASHING: ReasonText(
         "crashing",
-        "Check its logs and deploy a fix: the process keeps exiting.",
+        "Check its logs for why the process ended, and deploy a fix.",
         command("logs", WORKLOAD),
     ),
     reasons.REASON_CONFIGURATION_ERROR: ReasonText(

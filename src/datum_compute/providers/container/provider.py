@@ -382,7 +382,11 @@ class ContainerProvider:
         ended = next((state for state in found if state.ended), None)
         if ended is not None and run.started and run.restart_at is None:
             index = found.index(ended)
-            cause = states.describe_end(ended, container_size(target, index)[1])
+            cause = states.describe_end(
+                ended,
+                container_size(target, index)[1],
+                reports_memory=self._engine_name != sockets.PODMAN,
+            )
             run.crashes = Crashes(run.crashes.count + 1, cause)
             run.restart_at = now + run.crashes.restart_delay()
         if run.restart_at is not None and now < run.restart_at:

@@ -69,14 +69,17 @@ def parse_state(name: str, inspected: dict[str, Any]) -> ContainerState:
     )
 
 
-def describe_end(state: ContainerState, memory_bytes: int) -> str:
-    """Why a container ended, for people."""
-    if state.out_of_memory or (state.exit_code == KILLED and memory_bytes):
-        # podman does not say that memory was the cause.
-        certainty = "" if state.out_of_memory else "probably "
-        limit = f"{memory_bytes / 2**20:g} MiB" if memory_bytes else "that of the host"
-        return f"container {state.name} was killed, {certainty}out of memory (its limit is {limit})"
-    return f"container {state.name} ended with exit code {state.exit_code}"
+def describe_end(state: ContainerState, memory_bytes: int, *, reports_memory: bool) -> str:
+    """Why a container ended, for people. podman does not report that memory was the cause."""
+    limit = f"{memory_bytes / 2**20:g} MiB" if memory_bytes else "that of the host"
+    if state.out_of_memory:
+        return f"container {state.name} was killed, out of memory (its limit is {limit})"
+    if state.exit_code != KILLED:
+        return f"container {state.name} ended with exit code {state.exit_code}"
+    killed = f"container {state.name} was killed (SIGKILL)"
+    if reports_memory or not memory_bytes:
+        return killed
+    return f"{killed}, perhaps out of memory (its limit is {limit}): podman does not report the cause"
 
 
 def crashing(crashes: Crashes, interfaces: tuple[Addresses, ...], wait: float) -> InstanceReport:

@@ -46,15 +46,23 @@ def test_a_container_is_read_as_both_engines_describe_it() -> None:
     assert states.parse_state("app", podman) == ContainerState("app", "created")
 
 
-def test_the_cause_of_an_end_names_memory_where_memory_was_the_cause() -> None:
-    limit = 64 * 2**20
+def test_the_cause_of_an_end_names_memory_only_as_surely_as_the_engine_does() -> None:
     killed = ContainerState("app", "exited", 137)
     sure = ContainerState("app", "exited", 137, out_of_memory=True)
     plain = ContainerState("app", "exited", 1)
 
-    assert "probably out of memory (its limit is 64 MiB)" in states.describe_end(killed, limit)
-    assert "killed, out of memory (its limit is 64 MiB)" in states.describe_end(sure, limit)
-    assert states.describe_end(plain, limit) == "container app ended with exit code 1"
+    def described(state: ContainerState, limit_mib: int = 64, *, podman: bool = False) -> str:
+        return states.describe_end(state, limit_mib * 2**20, reports_memory=not podman)
+
+    assert described(sure) == "container app was killed, out of memory (its limit is 64 MiB)"
+    assert described(killed) == "container app was killed (SIGKILL)"
+    assert described(killed, podman=True) == (
+        "container app was killed (SIGKILL), perhaps out of memory (its limit is 64 MiB):"
+        " podman does not report the cause"
+    )
+    assert described(killed, 0, podman=True) == "container app was killed (SIGKILL)"
+    for podman in (False, True):
+        assert described(plain, podman=podman) == "container app ended with exit code 1"
 
 
 def test_all_containers_are_up_only_as_long_as_the_last_started() -> None:

@@ -72,6 +72,30 @@ def test_what_needs_attention_comes_first(
     browser.screenshot(shots / "overview.png")
 
 
+SILENT = """
+const fetched = window.fetch;
+window.fetch = (url, ...rest) =>
+  `${url}`.includes("stream") ? new Promise(() => {}) : fetched(url, ...rest);
+"""
+
+
+def test_nothing_is_claimed_before_the_first_data(
+    browser: Browser, platform: BrowserPlatform
+) -> None:
+    added = browser.cdp("Page.addScriptToEvaluateOnNewDocument", source=SILENT)
+    try:
+        browser.open(platform.link())
+        browser.wait_text("Connecting", ".top")
+        for section in ("#attention", "#workloads", "#quota"):
+            browser.wait_text("Reading", section)
+        text = browser.text()
+    finally:
+        browser.cdp("Page.removeScriptToEvaluateOnNewDocument", **added)
+
+    for claim in ("Nothing needs attention", "No workloads", "No quota"):
+        assert claim not in text
+
+
 def test_a_rollout_moves_from_city_to_city(
     browser: Browser, platform: BrowserPlatform, shots: Path
 ) -> None:

@@ -14,16 +14,22 @@ export function Overview({ models, now, line }) {
   const urgent = all.filter((each) => needsAttention(each.urgency));
   const others = all.filter((each) => !needsAttention(each.urgency));
   return html`
-    <${Section} id="attention" title=${urgent.length ? `Needs attention (${urgent.length})` : "Nothing needs attention"}>
+    <${Section} id="attention" title=${urgent.length ? `Needs attention (${urgent.length})` : models.heard ? "Nothing needs attention" : "Needs attention"}>
+      ${!models.heard && html`<${Reading} />`}
       <ul class="cards">${urgent.map((each) => html`<${Card} key=${each.name} ...${{ each, now, line }} />`)}</ul>
     <//>
     <${Section} id="workloads" title="Workloads" line=${line("workloads")}>
-      ${!models.heard && html`<p class="quiet">Reading …</p>`}
+      ${!models.heard && html`<${Reading} />`}
       ${models.heard > 0 && !all.length && html`<p>No workloads in this project.</p>`}
       ${!all.length && html`<${Cli} line=${line("deploy", "NAME", "--image=IMAGE", "--city=CITY")} />`}
       <ul class="cards">${others.map((each) => html`<${Card} key=${each.name} ...${{ each, now, line }} />`)}</ul>
     <//>
   `;
+}
+
+// Before the first data: nothing is known, also not that there is nothing.
+function Reading() {
+  return html`<p class="quiet">Reading …</p>`;
 }
 
 function Card({ each, now, line }) {
@@ -57,7 +63,8 @@ export function Quota({ models, line }) {
       <${Bar} share=${each.usage} label="${each.used} of ${each.limit} ${each.unit} used" />
       <span class="quiet">${each.used} of ${each.limit} ${each.unit}, ${Math.round(each.usage * 100)} %</span>
     </div>`)}
-    ${!all.length && html`<p>No quota is set for compute in this project.</p>`}
+    ${!models.heard && html`<${Reading} />`}
+    ${models.heard > 0 && !all.length && html`<p>No quota is set for compute in this project.</p>`}
     ${all.flatMap((each) => each.cities || []).filter((city) => city.refused).map((city) => html`<p key=${city.city}><${Mark} as="bad" /> ${city.city}: ${count(city.refused, "instance")} refused: ${city.messages.join("; ")}</p>`)}
   <//>`;
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
+import socket
+import struct
 import subprocess
 import time
 from functools import partial
@@ -12,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from datum_compute.env import SystemEnvironment
+from datum_compute.providers.container import sockets
 from tests.support.cli.container_platform import (
     IMAGES,
     Person,
@@ -28,31 +33,46 @@ LONGEST_WAIT = 5.0
 """A rollout of four Instances takes about this long."""
 
 
-def engine_process(engine: str) -> tuple[int, list[str]]:
-    """The process that serves the engine's API, and its arguments."""
-    for entry in Path("/proc").iterdir():
-        try:
-            words = (entry / "cmdline").read_text().rstrip("\0").split("\0")
-        except OSError:
-            continue  # no process, or one that has ended
-        program = os.path.basename(words[0])
-        serves = words[1:3] == ["system", "service"] if engine == "podman" else True
-        if program == ("podman" if engine == "podman" else "dockerd") and serves:
-            return int(entry.name), words
-    raise AssertionError(f"no process of {engine}")
+def serving_process(engine: str) -> int:
+    """The process that serves the engine's API on the socket that the platform uses."""
+    path = asyncio.run(sockets.find_socket(SystemEnvironment(), engine))
+    assert path is not None, f"{engine} does not answer"
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.connect(path)
+        found = opened.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", found)[0])
+
+
+def children(pid: int) -> list[int]:
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(each) for file in found for each in file.read_text().split()]
+
+
+def engine_answers(engine: str) -> bool:
+    return asyncio.run(sockets.find_socket(SystemEnvironment(), engine)) is not None
 
 
 def kill_engine(engine: str) -> list[str]:
-    pid, words = engine_process(engine)
+    """Its arguments. dockerd has ended with its containerd: while one of them is in the list of
+    processes, also as a zombie, the next dockerd takes it for running and gives up."""
+    pid = serving_process(engine)
+    words = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+    ending = [pid, *(children(pid) if engine == "docker" else [])]
     os.kill(pid, signal.SIGKILL)
+    if engine == "docker":
+        wait_until(
+            lambda: not any(Path(f"/proc/{each}").exists() for each in ending),
+            f"of {words} and its children {ending} some have not ended",
+        )
     return words
 
 
 def start_engine(engine: str, words: list[str]) -> None:
-    """The platform starts podman's service by itself."""
+    """The platform starts podman's service by itself. Nor does dockerd become a child of this
+    process, which would have to wait for its end."""
     if engine != "podman":
         quiet = subprocess.DEVNULL
-        subprocess.Popen(words, stdout=quiet, stderr=quiet, start_new_session=True)
+        subprocess.run(["setsid", "--fork", *words], stdout=quiet, stderr=quiet, check=True)
 
 
 def answers(address: str) -> bool:
@@ -109,6 +129,7 @@ def test_a_rollout_survives_kills_at_random_moments(
                     lambda: person.types(*person.start_words).returncode == 0,
                     f"{moment}: the platform does not start",
                 )
+            wait_until(partial(engine_answers, engine), f"{moment}: the engine does not start")
             try:
                 wait_until(partial(is_done, person, image), f"{moment}: it does not end right", 180)
             except AssertionError:

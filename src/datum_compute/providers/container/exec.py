@@ -18,6 +18,7 @@ import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 from datum_compute.client.remote_command import (
     QUEUED,
@@ -48,6 +49,9 @@ MAX_ENGINE_TEXT = 16 * 1024
 EXIT_ATTEMPTS = 50
 EXIT_SECONDS = 0.1
 """Between two questions for the exit code, which podman may know a moment after the output ends."""
+START_ATTEMPTS = 300
+"""Questions for the process of a command that is to be ended: docker answers before it has started
+one, and starts it also when the connection is lost by then. A guess, for a busy machine."""
 HANGUP_ATTEMPTS = 10
 """Looks at what was sent HUP, before it is killed."""
 
@@ -197,7 +201,7 @@ class ContainerCommand:
     async def _hang_up(self) -> None:
         """End what is left of it, as a terminal does that is gone."""
         try:
-            found = await self._engine.inspect_exec(self._id)
+            found = await self._find_process()
         except (EngineRefused, EngineUnreachable):
             return  # it ends with its container, or with the next stop of the platform
         leader, container = int(found.get("Pid") or 0), str(found.get("ContainerID") or "")
@@ -209,6 +213,15 @@ class ContainerCommand:
                 return
             await asyncio.sleep(EXIT_SECONDS)
         signal_session(leader, container, signal.SIGKILL)
+
+    async def _find_process(self) -> dict[str, Any]:
+        """What the engine says about it, when it has started or is known not to."""
+        for _ in range(START_ATTEMPTS):
+            found = await self._engine.inspect_exec(self._id)
+            if found.get("Pid") or found.get("ExitCode") is not None:
+                break
+            await asyncio.sleep(EXIT_SECONDS)
+        return found
 
 
 def session_processes(leader: int, container: str) -> list[int]:

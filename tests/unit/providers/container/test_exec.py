@@ -1,0 +1,68 @@
+"""A command whose session is closed leaves no process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datum_compute.client.remote_command import CommandRequest
+from datum_compute.providers.container.exec import ContainerCommand
+from datum_compute.testing import loop
+
+STARTING = {"Running": False, "Pid": 0, "ExitCode": None}
+NOT_RUN = {"Running": False, "Pid": 0, "ExitCode": 126}
+
+
+class ScriptedExecs:
+    """An engine that says these about a command, one after the other."""
+
+    def __init__(self, *said: dict[str, Any]) -> None:
+        self.left = list(said)
+
+    async def inspect_exec(self, identifier: str) -> dict[str, Any]:
+        control_group = Path("/proc/self/cgroup").read_text().strip()  # noqa: ASYNC240 at once
+        said = self.left.pop(0) if len(self.left) > 1 else self.left[0]
+        return {**said, "ContainerID": control_group}
+
+
+async def silence() -> AsyncIterator[bytes]:
+    nothing: tuple[bytes, ...] = ()
+    for each in nothing:
+        yield each
+
+
+async def close_at_once(engine: ScriptedExecs) -> None:
+    request = CommandRequest(("sleep", "4321"))
+    command = ContainerCommand(
+        engine,  # type: ignore[arg-type]
+        "id",
+        request,
+        silence(),
+        asyncio.Queue(),
+        lambda: None,
+    )
+    await command.aclose()
+
+
+@pytest.mark.parametrize("earlier", [0, 1, 20])
+def test_a_command_that_starts_after_its_session_was_closed_is_ended(earlier: int) -> None:
+    """docker answers before it has started the program."""
+    with subprocess.Popen(["sleep", "4321"], start_new_session=True) as process:
+        try:
+            running = {"Running": True, "Pid": process.pid, "ExitCode": None}
+            loop.run(close_at_once(ScriptedExecs(*[STARTING] * earlier, running)))
+            assert process.wait(30) in (-signal.SIGHUP, -signal.SIGKILL)
+        finally:
+            process.kill()
+
+
+def test_a_command_that_cannot_be_run_is_not_waited_for() -> None:
+    engine = ScriptedExecs(STARTING, NOT_RUN, STARTING)
+    loop.run(close_at_once(engine))
+    assert engine.left == [STARTING]

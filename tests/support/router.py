@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from datum_compute.decisions.routing import Backend, CityBackends, HttpRoute, RequestedHost
-from datum_compute.router.server import Router
+from datum_compute.router.server import MAX_CONNECTIONS, Router
 
 HOST = "127.0.0.1"
 NAME = "hello.demo.localhost"
@@ -94,7 +94,7 @@ class RouterStage:
 
 @asynccontextmanager
 async def router_stage(
-    unserved: str = "", max_connections: int = 1000
+    unserved: str = "", max_connections: int = MAX_CONNECTIONS
 ) -> AsyncIterator[RouterStage]:
     table = Table()
     router = Router(table, unserved=unserved, max_connections=max_connections)

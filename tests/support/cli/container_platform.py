@@ -89,7 +89,8 @@ class Person:
     @property
     def environment(self) -> dict[str, str]:
         # The engine may be one of the test's own, on another socket than usual.
-        given = {key: os.environ[key] for key in ("DOCKER_HOST",) if key in os.environ}
+        named = ("DOCKER_HOST", "XDG_RUNTIME_DIR")
+        given = {key: os.environ[key] for key in named if key in os.environ}
         return {"HOME": str(self.state.path.parent), "PATH": os.environ["PATH"], **given}
 
     def command(self, *words: str) -> list[str]:

@@ -145,3 +145,37 @@ def test_a_rollout_survives_kills_at_random_moments(
         wait_until(lambda: person.networks() == [], "a network is left")
     finally:
         person.types("local", "reset", "--yes")
+
+
+@pytest.mark.parametrize("rest", ["paused", "exited"])
+def test_what_sleeps_goes_on_sleeping_over_a_kill_of_everything_and_wakes(
+    engine: str, state: Path, rest: str
+) -> None:
+    load_images(engine)
+    person = Person(engine, state)
+
+    def found() -> tuple[set[str], set[str]]:
+        statuses = {str(each["status"]) for each in person.instances()}
+        return statuses, {str(each["State"]) for each in person.containers()}
+
+    try:
+        person.starts()
+        words = ("--city=DFW,LHR", "--http-port=80", "--sleep-after=5s", "--yes")
+        person.succeeds("deploy", "hello", f"--image={IMAGES[0]}", *words)
+        wait_until(lambda: found() == ({"Asleep"}, {rest}), f"no sleep in which it is {rest}", 120)
+        before = person.instances()
+        person.kill_platform()
+        start_engine(engine, kill_engine(engine))
+        wait_until(partial(engine_answers, engine), "the engine does not start")
+        person.starts()
+
+        statuses, states = found()
+        assert (statuses, "running" in states) == ({"Asleep"}, False)
+        after = person.instances()
+        assert [each["externalIP"] for each in after] == [each["externalIP"] for each in before]
+        for each in after:
+            assert answer(f"{each['externalIP']}:80") == f"hello from {each['name']}\n"
+        wait_until(lambda: "Available" in found()[0], "what was woken is not reported awake")
+        wait_until(lambda: found()[0] == {"Asleep"}, "it does not sleep again")
+    finally:
+        person.types("local", "reset", "--yes")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,13 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.assembly.local.state import LocalSettings
 from datum_compute.client.protocol import merge
+from datum_compute.testing.environment import START
 from tests.support.federation.stage import SETTLED_AFTER_SECONDS
 from tests.support.simulation.commit_checker import EXPIRED_EVENTS, CommitChecker
 from tests.support.simulation.platform import NAMESPACE, PlatformRun, apply, workload
 
 HOUR = 3600.0
-DAY = 24 * HOUR
+MONTH = 30 * 24 * HOUR
 SLEEP_AFTER = {compute.ANNOTATION_SLEEP_AFTER: "5m"}
 
 
@@ -53,10 +56,10 @@ async def expect_asleep_and_counted(platform: PlatformRun) -> None:
     "seconds",
     [
         pytest.param(HOUR, id="hour"),
-        pytest.param(DAY, id="day", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+        pytest.param(MONTH, id="month", marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
     ],
 )
-def test_a_sleeping_workload_is_ready_and_counted_and_writes_nothing(
+def test_a_sleeping_workload_is_ready_and_counted_and_writes_nothing_over_a_restart(
     seconds: float, tmp_path: Path
 ) -> None:
     commit_checker = CommitChecker()
@@ -65,19 +68,30 @@ def test_a_sleeping_workload_is_ready_and_counted_and_writes_nothing(
         quiet = (core.LEASES.group_resource, EXPIRED_EVENTS)
         return {kind: count for kind, count in commit_checker.changes.items() if kind not in quiet}
 
-    async def sleep(platform: PlatformRun) -> None:
+    async def fall_asleep(platform: PlatformRun) -> None:
         await apply(platform, sleeping_workload())
         await asyncio.sleep(300 + SETTLED_AFTER_SECONDS)
+        await sleep(platform, seconds)
+        uids.update(each.metadata.uid for each in await instances(platform))
+
+    async def sleep_on(platform: PlatformRun) -> None:
+        await asyncio.sleep(SETTLED_AFTER_SECONDS)
+        await sleep(platform, HOUR)
+        assert {each.metadata.uid for each in await instances(platform)} == uids
+
+    async def sleep(platform: PlatformRun, seconds: float) -> None:
         await expect_asleep_and_counted(platform)
         before = writes()
         await asyncio.sleep(seconds)
         assert writes() == before, commit_checker.recent[-5:]
         await expect_asleep_and_counted(platform)
 
+    uids: set[str] = set()
     settings = LocalSettings(cities=("DFW",))
-    assert PlatformRun(
-        5, tmp_path / "state.db", settings=settings, commit_checker=commit_checker
-    ).run(sleep)
+    first = PlatformRun(5, tmp_path / "state.db", settings=settings, commit_checker=commit_checker)
+    assert first.run(fall_asleep)
+    restarted = replace(first, number=1, start=START + timedelta(seconds=seconds + HOUR))
+    assert restarted.run(sleep_on)
 
 
 def test_a_time_to_stay_awake_reaches_running_instances_and_replaces_none(tmp_path: Path) -> None:

@@ -73,8 +73,8 @@ test-clients: $(VENV)/.clients ## Run clients of Kubernetes, in Python and in Go
 test-browser: $(VENV)/.development ## Run the console in Chromium; screenshots go to build/screenshots
 	$(PYTEST) -m "browser and not campaign" --timeout=600 tests/browser $(ARGS)
 
-test-campaign: $(VENV)/.clients ## Run what takes hours: all seeds of the simulation, containers on podman and docker with kills, faults and scale on real Karmada
-	$(PYTEST) -n auto -m "long and campaign" --timeout=900 tests/simulation $(ARGS)
+test-campaign: $(VENV)/.clients ## Run what takes hours: all seeds of the simulation, a month of sleep, containers on podman and docker with kills, faults and scale on real Karmada
+	$(PYTEST) -n auto -m "long and campaign" --timeout=3600 tests/simulation tests/federation $(ARGS)
 	for engine in podman docker; do \
 	  $(PYTEST) -m containers --timeout=600 -n 3 tests/containers --ignore=tests/containers/test_kills.py --engine=$$engine $(ARGS) && \
 	  $(PYTEST) -m containers --timeout=3600 -s tests/containers/test_kills.py --engine=$$engine $(ARGS) || exit 1; \

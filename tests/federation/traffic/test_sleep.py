@@ -21,7 +21,8 @@ from tests.support.simulation.commit_checker import EXPIRED_EVENTS, CommitChecke
 from tests.support.simulation.platform import NAMESPACE, PlatformRun, apply, workload
 
 HOUR = 3600.0
-MONTH = 30 * 24 * HOUR
+DAY = 24 * HOUR
+MONTH = 30 * DAY
 SLEEP_AFTER = {compute.ANNOTATION_SLEEP_AFTER: "5m"}
 
 
@@ -56,7 +57,12 @@ async def expect_asleep_and_counted(platform: PlatformRun) -> None:
     "seconds",
     [
         pytest.param(HOUR, id="hour"),
-        pytest.param(MONTH, id="month", marks=[pytest.mark.long, pytest.mark.timeout(1800)]),
+        pytest.param(DAY, id="day", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
+        pytest.param(
+            MONTH,
+            id="month",
+            marks=[pytest.mark.long, pytest.mark.campaign, pytest.mark.timeout(3600)],
+        ),
     ],
 )
 def test_a_sleeping_workload_is_ready_and_counted_and_writes_nothing_over_a_restart(
@@ -88,7 +94,13 @@ def test_a_sleeping_workload_is_ready_and_counted_and_writes_nothing_over_a_rest
 
     uids: set[str] = set()
     settings = LocalSettings(cities=("DFW",))
-    first = PlatformRun(5, tmp_path / "state.db", settings=settings, commit_checker=commit_checker)
+    first = PlatformRun(
+        5,
+        tmp_path / "state.db",
+        settings=settings,
+        longest_seconds=seconds + 2 * HOUR,
+        commit_checker=commit_checker,
+    )
     assert first.run(fall_asleep)
     restarted = replace(first, number=1, start=START + timedelta(seconds=seconds + HOUR))
     assert restarted.run(sleep_on)

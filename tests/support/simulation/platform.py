@@ -34,7 +34,7 @@ from datum_compute.client.transport import Handler, HttpRequest, HttpResponse, T
 from datum_compute.runtime.writes import patch
 from datum_compute.testing.calls import RecordingAuthorizer
 from datum_compute.testing.environment import START, SimulatedEnvironment
-from datum_compute.testing.loop import VirtualLoop
+from datum_compute.testing.loop import LIMIT_SECONDS, VirtualLoop
 from tests.support.client.intercepted_transport import (
     Action,
     InterceptedTransport,
@@ -90,6 +90,8 @@ class PlatformRun:
     commit_checker: CommitChecker | None = None
     """Checks every commit, over all runs."""
     partitions: Partitions = field(default_factory=Partitions)
+    longest_seconds: float = LIMIT_SECONDS
+    """Of virtual time; a run that takes longer fails."""
     commits: int = 0
     platform: LocalPlatform = field(init=False)
     env: SimulatedEnvironment = field(init=False)
@@ -125,7 +127,7 @@ class PlatformRun:
             listeners=listeners,
             guard=self._guard,
         )
-        loop = VirtualLoop(self.seed)
+        loop = VirtualLoop(self.seed, limit=self.longest_seconds)
         try:
             loop.run_until_complete(self._run_scenario(scenario))
         finally:

@@ -75,6 +75,13 @@ def start_engine(engine: str, words: list[str]) -> None:
         subprocess.run(["setsid", "--fork", *words], stdout=quiet, stderr=quiet, check=True)
 
 
+def starts(person: Person) -> bool:
+    done = person.types(*person.start_words)
+    if done.returncode:
+        print(done.stderr)
+    return done.returncode == 0
+
+
 def answers(address: str) -> bool:
     try:
         return answer(address).startswith("hello from")
@@ -125,10 +132,7 @@ def test_a_rollout_survives_kills_at_random_moments(
             if words:
                 start_engine(engine, words)
             if "platform" in killed:
-                wait_until(
-                    lambda: person.types(*person.start_words).returncode == 0,
-                    f"{moment}: the platform does not start",
-                )
+                wait_until(partial(starts, person), f"{moment}: the platform does not start")
             wait_until(partial(engine_answers, engine), f"{moment}: the engine does not start")
             try:
                 wait_until(partial(is_done, person, image), f"{moment}: it does not end right", 180)

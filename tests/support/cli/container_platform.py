@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -44,9 +47,9 @@ def load_images(engine: str) -> None:
     first = host.build_busybox_image(busybox)
 
     async def load() -> None:
-        socket = await sockets.find_socket(env, engine)
-        assert socket is not None
-        async with ContainerEngine(socket) as opened:
+        path = await sockets.find_socket(env, engine)
+        assert path is not None
+        async with ContainerEngine(path) as opened:
             for reference in IMAGES:
                 await opened.load(first.replace(IMAGES[0].encode(), reference.encode()))
             other = _run_as("nobody-here", first)
@@ -79,12 +82,28 @@ def answer(address: str) -> str:
         return str(response.read().decode())
 
 
+def lasting_port() -> int:
+    """One that no other platform takes while this one is down: neither a default port, nor one
+    of those that the kernel gives away, from 32768 on."""
+    chance = random.SystemRandom()
+    while True:
+        port = chance.randrange(20_000, 32_000)
+        with contextlib.closing(socket.socket()) as found:
+            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
 class Person:
     """Types commands against one platform."""
 
     def __init__(self, engine: str, state: Path) -> None:
         self.engine = engine
         self.state = StateDirectory(state)
+        self._ports = f"--port={lasting_port()}", f"--router-port={lasting_port()}"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -121,7 +140,8 @@ class Person:
 
     @property
     def start_words(self) -> tuple[str, ...]:
-        return ("local", "up", "--detach", "--cities", "DFW,LHR", "--runtime", self.engine)
+        cities = ("--cities", "DFW,LHR")
+        return ("local", "up", "--detach", *cities, "--runtime", self.engine, *self._ports)
 
     def starts(self) -> None:
         self.succeeds(*self.start_words)
@@ -159,7 +179,7 @@ class Person:
         return spec.platform_labels(platform_mark(self.state.database))
 
     async def _ask(self, question: Callable[[ContainerEngine], Any]) -> Any:
-        socket = await sockets.find_socket(SystemEnvironment(), self.engine)
-        assert socket is not None
-        async with ContainerEngine(socket) as engine:
+        path = await sockets.find_socket(SystemEnvironment(), self.engine)
+        assert path is not None
+        async with ContainerEngine(path) as engine:
             return await question(engine)

@@ -67,12 +67,12 @@ def kill_engine(engine: str) -> list[str]:
     return words
 
 
-def start_engine(engine: str, words: list[str]) -> None:
+def start_engine(engine: str, words: list[str], log: Path) -> None:
     """The platform starts podman's service by itself. Nor does dockerd become a child of this
     process, which would have to wait for its end."""
     if engine != "podman":
-        quiet = subprocess.DEVNULL
-        subprocess.run(["setsid", "--fork", *words], stdout=quiet, stderr=quiet, check=True)
+        with log.open("a") as output:
+            subprocess.run(["setsid", "--fork", *words], stdout=output, stderr=output, check=True)
 
 
 def starts(person: Person) -> bool:
@@ -111,6 +111,7 @@ def test_a_rollout_survives_kills_at_random_moments(
     chance = random.Random(seed)
     load_images(engine)
     person = Person(engine, state)
+    engine_log = state.parent / "engine.log"
     try:
         person.starts()
         deploy = ("deploy", "hello", "--city=DFW,LHR", "--min=2", "--port=80", "--yes")
@@ -130,7 +131,7 @@ def test_a_rollout_survives_kills_at_random_moments(
                 silent = [address for address in addresses if not answers(address)]
                 assert len(silent) <= CITIES, f"{moment}: {silent} do not answer"
             if words:
-                start_engine(engine, words)
+                start_engine(engine, words, engine_log)
             if "platform" in killed:
                 wait_until(partial(starts, person), f"{moment}: the platform does not start")
             wait_until(partial(engine_answers, engine), f"{moment}: the engine does not start")
@@ -141,7 +142,7 @@ def test_a_rollout_survives_kills_at_random_moments(
                     print(person.types(*asked).stdout)
                 for each in person.containers():
                     print(each["Names"], each["Image"], each["State"], each["Status"])
-                for log in state.rglob("*.log"):
+                for log in state.parent.rglob("*.log"):
                     print(*log.read_text().splitlines()[-100:], sep="\n")
                 raise
         person.succeeds("destroy", "hello", "--yes")
@@ -169,7 +170,7 @@ def test_what_sleeps_goes_on_sleeping_over_a_kill_of_everything_and_wakes(
         wait_until(lambda: found() == ({"Asleep"}, {rest}), f"no sleep in which it is {rest}", 120)
         before = person.instances()
         person.kill_platform()
-        start_engine(engine, kill_engine(engine))
+        start_engine(engine, kill_engine(engine), state.parent / "engine.log")
         wait_until(partial(engine_answers, engine), "the engine does not start")
         person.starts()
 

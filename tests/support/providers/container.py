@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -62,6 +62,8 @@ class Proxy:
     def __init__(self, socket: str, engine_socket: str) -> None:
         self._socket = socket
         self.engine_socket = engine_socket
+        self.answer: Callable[[bytes], bytes] = lambda request: b""
+        """In place of the engine, where it is not empty."""
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
 
@@ -83,7 +85,10 @@ class Proxy:
         try:
             engine_reader, engine_writer = await asyncio.open_unix_connection(self.engine_socket)
             try:
-                await asyncio.gather(_pump(reader, engine_writer), _pump(engine_reader, writer))
+                await asyncio.gather(
+                    _pump(reader, engine_writer, lambda sent: self._answered(sent, writer)),
+                    _pump(engine_reader, writer),
+                )
             finally:
                 engine_writer.transport.abort()
         except (OSError, asyncio.CancelledError):
@@ -92,9 +97,20 @@ class Proxy:
             writer.transport.abort()
             self._connections.discard(task)
 
+    def _answered(self, sent: bytes, writer: asyncio.StreamWriter) -> bool:
+        answer = self.answer(sent)
+        writer.write(answer)
+        return bool(answer)
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+
+async def _pump(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    is_kept: Callable[[bytes], bool] = lambda content: False,
+) -> None:
     while content := await reader.read(65536):
+        if is_kept(content):
+            continue
         writer.write(content)
         await writer.drain()
     if writer.can_write_eof():

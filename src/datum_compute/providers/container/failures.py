@@ -32,6 +32,7 @@ _ADDRESS = re.compile(
 )
 _NETWORK_ADDRESS = re.compile(r"ip address .* already allocated", re.IGNORECASE)
 _NAME = re.compile(r"already in use by|name .* is already in use|is already in use", re.IGNORECASE)
+_STALE_TASK = re.compile(r"task [0-9a-f]{64}: already exists")
 _OVERLAP = re.compile(
     r"overlaps with other one|is already used on the host|subnet .* used by", re.I
 )
@@ -53,6 +54,12 @@ def is_network_address_taken(error: EngineRefused) -> bool:
 def is_name_taken(error: EngineRefused) -> bool:
     """Whether a container of this name exists, made by an earlier call whose answer was lost."""
     return error.status == 409 or bool(_NAME.search(error.message))
+
+
+def is_never_started(error: EngineRefused) -> bool:
+    """Whether the engine will refuse to start this container for ever. docker that was killed in
+    the middle of a start leaves a task in containerd, which it neither takes up nor removes."""
+    return bool(_STALE_TASK.search(error.message))
 
 
 def is_range_taken(error: EngineRefused) -> bool:

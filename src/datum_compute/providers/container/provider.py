@@ -87,6 +87,7 @@ MOST_MOVES = 3
 """How often a new Instance whose published address does not answer is given another one."""
 STOPPING = "its containers are being stopped"
 MOVES = "its address was taken; it moves"
+MADE_ANEW = "its containers are made anew: the engine does not start them any more"
 LOOPBACK = IPv4Network("127.64.0.0/10")
 LOOPBACK_PREFIX = 20
 """Each cell of each platform takes its addresses from a range of its own."""
@@ -443,6 +444,11 @@ class ContainerProvider:
                     if failures.is_address_taken(error):
                         await self._move(target, error)
                         raise NotReady(MOVES, delay=MOVE_SECONDS) from error
+                    if failures.is_never_started(error):
+                        name = target.instance.metadata.name
+                        logger.warning("container made anew", instance=name, error=error.message)
+                        await self._remove_containers(target)
+                        raise NotReady(MADE_ANEW, delay=MOVE_SECONDS) from error
                     raise failures.explain_refusal(error, state.name) from error
 
     async def _report_running(
@@ -566,9 +572,12 @@ class ContainerProvider:
     async def _move(self, target: InstanceTarget, error: EngineRefused | None = None) -> None:
         """Make its containers anew with another address."""
         await self._deactivate(target.uid)
+        await self._remove_containers(target)
+        self._leave_address(target.uid, error)
+
+    async def _remove_containers(self, target: InstanceTarget) -> None:
         for container in reversed(sandbox_of(target).containers):
             await self._engine().remove(spec.container_name(target.instance, container.name))
-        self._leave_address(target.uid, error)
 
     def _leave_address(self, uid: str, error: EngineRefused | None) -> None:
         """Leave the address that is taken to whoever else has it."""

@@ -86,3 +86,9 @@ def test_a_taken_address_is_one_of_the_network_or_one_of_the_host(
     status: int, text: str, expected: bool
 ) -> None:
     assert failures.is_network_address_taken(EngineRefused(status, text)) is expected
+
+
+def test_a_container_that_docker_never_starts_is_known_by_its_words() -> None:
+    stale = f"task {'0123456789abcdef' * 4}: already exists"
+    assert failures.is_never_started(EngineRefused(500, stale))
+    assert not failures.is_never_started(EngineRefused(409, "network web already exists"))

@@ -79,7 +79,9 @@ def describe_end(state: ContainerState, memory_bytes: int, *, reports_memory: bo
     killed = f"container {state.name} was killed (SIGKILL)"
     if reports_memory or not memory_bytes:
         return killed
-    return f"{killed}, perhaps out of memory (its limit is {limit}): podman does not report the cause"
+    return (
+        f"{killed}, perhaps out of memory (its limit is {limit}): podman does not report the cause"
+    )
 
 
 def crashing(crashes: Crashes, interfaces: tuple[Addresses, ...], wait: float) -> InstanceReport:

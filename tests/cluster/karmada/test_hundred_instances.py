@@ -110,11 +110,14 @@ async def test_a_hundred_instances_over_two_cells(
     async def destroy() -> None:
         await on.project.delete(compute.WORKLOADS, "web", NAMESPACE)
 
+    replicas = [pod.pid for pods in on.managers.values() for pod in pods]
+    before = {pid: cpu_seconds(pid) for pid in replicas}
     await measured("100 Instances from nothing", HUNDRED, deploy)
     created = total
     for name, pods in on.managers.items():
+        spent = ", ".join(f"{cpu_seconds(pod.pid) - before[pod.pid]:.1f}" for pod in pods)
         sizes = ", ".join(f"{resident_mib(pod.pid):.0f}" for pod in pods)
-        lines.append(f"resident memory of {name}: {sizes} MiB")
+        lines.append(f"replicas of {name}: CPU seconds {spent}; resident memory {sizes} MiB")
     await measured("image of 100 Instances", rolled, roll)
     await measured("100 Instances deleted", None, destroy)
     ratio, whole = created.ours / created.karmada, total.ours / total.karmada

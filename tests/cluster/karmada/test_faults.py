@@ -10,7 +10,7 @@ import asyncio
 import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 
 import pytest
@@ -84,10 +84,15 @@ def suspended_leader(name: str) -> Fault:
     return fault
 
 
-def killed_program(name: str, *, until: Callable[[KarmadaStage], Awaitable[None]]) -> Fault:
+def killed_program(
+    name: str, *, until: Callable[[KarmadaStage], Awaitable[None]], refuses: bool = False
+) -> Fault:
+    """``refuses``: until it is ready again it refuses what is allowed."""
+
     @asynccontextmanager
     async def fault(on: KarmadaStage) -> AsyncIterator[None]:
-        with on.clusters.without(name, kill=True):
+        excused = on.excused() if refuses else nullcontext()
+        with excused, on.clusters.without(name, kill=True):
             yield
             await until(on)
 
@@ -101,7 +106,8 @@ def killed_apiserver(plane: str, *, until: Callable[[KarmadaStage], Awaitable[No
         await asyncio.to_thread(found.stop_apiserver, kill=True)
         yield
         await until(on)
-        await asyncio.to_thread(found.start_apiserver)
+        with on.excused():  # before it is ready it knows no roles, and refuses
+            await asyncio.to_thread(found.start_apiserver)
 
     return fault
 
@@ -147,7 +153,9 @@ FAULTS: dict[str, Fault] = {
     "karmada-controller-manager killed": killed_program("controller-manager", until=a_moment),
     "karmada-scheduler killed": killed_program("scheduler", until=a_moment),
     "karmada-webhook killed": killed_program("webhook", until=a_moment),
-    "karmada-aggregated-apiserver killed": killed_program("aggregated-apiserver", until=a_moment),
+    "karmada-aggregated-apiserver killed": killed_program(
+        "aggregated-apiserver", until=a_moment, refuses=True
+    ),
     "karmada-agent of lhr killed": killed_program("agent", until=lhr_is_lost),
     "the API server of the hub killed": killed_apiserver("hub", until=a_moment),
     "the API server of management killed": killed_apiserver("management", until=a_moment),

@@ -105,7 +105,7 @@ class KarmadaClusters:
         try:
             yield
         finally:
-            self._start_program(name)
+            self.start(name)
 
     @contextlib.contextmanager
     def without_all(self) -> Iterator[None]:

@@ -25,6 +25,7 @@ CALLBACKS = {
     "on_body",
     "on_message_complete",
     "capture_signals",
+    "main_loop",
 }
 """Called by asyncio, httptools and uvicorn."""
 

@@ -24,6 +24,14 @@ def _definition() -> dict[str, Any]:
     return body
 
 
+def _definition_without_scale() -> dict[str, Any]:
+    names = {"plural": "fixtures", "singular": "fixture", "kind": "Fixture"}
+    body = definition(group=GROUP, names=names)
+    body["metadata"] = {"name": f"fixtures.{GROUP}"}
+    del body["spec"]["versions"][0]["subresources"]["scale"]
+    return body
+
+
 def _map(name: str, **content: Any) -> dict[str, Any]:
     metadata = {"name": name, **content.pop("metadata", {})}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **content}
@@ -36,6 +44,8 @@ def _widget(name: str, **content: Any) -> dict[str, Any]:
 
 FILES: dict[str, Any] = {
     "definition": _definition(),
+    "definition-without-scale": _definition_without_scale(),
+    "fixture": {**_widget("filed", spec={"size": 2}), "kind": "Fixture"},
     "map": _map("filed", data={"a": "1"}),
     "map-changed": _map("filed", data={"a": "2", "b": "3"}),
     "map-odd": _map("odd", data={"a": 1}),
@@ -303,6 +313,11 @@ def _changes() -> Iterator[str]:
     yield "scale widget filed --replicas=4 --current-replicas=9"
     yield "scale widget absent --replicas=3"
     yield "scale cm one --replicas=3"
+    yield "create -f {dir}/definition-without-scale.json"
+    yield f"wait --for=condition=Established crd/fixtures.{GROUP} --timeout=30s"
+    yield "create -f {dir}/fixture.json"
+    yield "scale fixture filed --replicas=3"
+    yield "delete -f {dir}/definition-without-scale.json"
     yield "replace -f {dir}/map.json"
     yield "replace -f {dir}/widget.json"
     yield "replace -f {dir}/widget-odd.json"

@@ -419,6 +419,18 @@ def test_a_role_reads_and_writes_what_it_is_for(role: str, of_group: str, resour
     assert ("delete" in rights) == ("create" in rights and is_stored)
 
 
+async def test_a_role_names_only_subresources_that_are_served() -> None:
+    named = {each.resource for rules in ROLES.values() for each in rules if "/" in each.resource}
+    async with two_projects() as world:
+        _, groups = await world.call("ana", "GET", "demo", "/apis")
+        served = {"instances/log", "instances/exec"}  # the platform's own, not in discovery
+        for group in groups["groups"]:
+            path = f"/apis/{group['preferredVersion']['groupVersion']}"
+            _, found = await world.call("ana", "GET", "demo", path)
+            served |= {each["name"] for each in found["resources"]}
+    assert named <= served
+
+
 async def test_a_viewer_reads_an_editor_writes_and_a_change_of_role_counts_at_once() -> None:
     async with two_projects() as world:
         body = config_map("new", "x")

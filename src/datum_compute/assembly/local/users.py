@@ -57,18 +57,16 @@ def _rules(verbs: tuple[str, ...], *resources: Resource | tuple[str, str]) -> li
 def _viewer() -> list[PolicyRule]:
     """Reads everything but Secrets."""
     kinds = [kind.resource for kind in KINDS if PROJECT in kind.planes]
-    of_workloads = (compute.WORKLOADS.group, f"{compute.WORKLOADS.plural}/scale")
     of_instances = (compute.INSTANCES.group, f"{compute.INSTANCES.plural}/log")
     return [
         *_rules(_READ, *kinds, *_READABLE_BUILTINS),
         *_rules(("get",), *((kind.group, f"{kind.plural}/status") for kind in kinds)),
-        *_rules(("get",), of_workloads, of_instances),
+        *_rules(("get",), of_instances),
     ]
 
 
 def _editor() -> list[PolicyRule]:
     """Writes what runs and what it uses, and runs commands in it."""
-    scale = (compute.WORKLOADS.group, f"{compute.WORKLOADS.plural}/scale")
     # As in Kubernetes' own role of this name.
     commands = (compute.INSTANCES.group, f"{compute.INSTANCES.plural}/exec")
     return [
@@ -76,7 +74,6 @@ def _editor() -> list[PolicyRule]:
         *_rules(_READ, ("", "secrets")),
         *_rules(_WRITE, compute.WORKLOADS, networking.NETWORKS),
         *_rules(_WRITE, ("", "configmaps"), ("", "secrets")),
-        *_rules(("update", "patch"), scale),
         *_rules(("create",), commands),
         *_rules(("use",), networking.NETWORKS),
         # A restart of one city is written to its deployment.

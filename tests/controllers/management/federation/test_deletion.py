@@ -99,7 +99,7 @@ async def test_deletion_waits_ten_minutes_for_a_cell_that_acknowledges_and_does_
             await report(w.hub, w.hub_namespace, NAME, replicas=1, observedGeneration=stamp)
             found = await shown(w, ("Removed", "False", "Draining"))
             assert "Cell dfw has been stopping Instances since 2026" in message(found, "Removed")
-            assert "1 are left" in message(found, "Removed")
+            assert "1 is left" in message(found, "Removed")
             await settle(580)
             assert await find(w.hub, DEPLOYMENTS, NAME, w.hub_namespace) is not None
 

@@ -85,7 +85,8 @@ def decide_drain(
     elif _has_acknowledged(hub_deployment):
         count = hub_deployment.view(compute.WorkloadDeployment).status.replicas
         reason = compute.REASON_DRAINING
-        message = f"Cell {cell} has been stopping Instances since {since}, {count} are left"
+        rest = "1 is left" if count == 1 else f"{count} are left"
+        message = f"Cell {cell} has been stopping Instances since {since}, {rest}"
     else:
         left = min(left, ACKNOWLEDGE_SECONDS - drained_for)
         reason = compute.REASON_DRAIN_NOT_ACKNOWLEDGED

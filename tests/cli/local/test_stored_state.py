@@ -166,6 +166,30 @@ def test_a_damaged_backup_is_refused_before_anything_is_asked(machine: Machine) 
     assert machine.names() == {"web": True, "api": False}
 
 
+@pytest.mark.parametrize("content", [b"kind: Workload\n", b"", b"SQLite format 3"])
+def test_a_file_that_is_no_backup_is_not_called_damaged(machine: Machine, content: bytes) -> None:
+    file = machine.home / "a.yaml"
+    file.write_bytes(content)
+
+    code, _, said = machine.type("restore", str(file), "--yes")
+
+    assert code == 1
+    assert said == f"Error: {file} is not a backup: it is not a SQLite database\n"
+    assert machine.names() == {"web": True, "api": False}
+
+
+def test_a_database_with_nothing_in_it_is_no_backup(machine: Machine) -> None:
+    file = machine.home / "empty.db"
+    with closing(apsw.Connection(str(file))) as db:
+        db.execute("PRAGMA user_version = 0")
+        db.execute("VACUUM")
+
+    code, _, said = machine.type("restore", str(file), "--yes")
+
+    assert code == 1
+    assert said == f"Error: {file} is not a backup: nothing is stored in it\n"
+
+
 @pytest.mark.parametrize("detach", [True, False])
 def test_a_damaged_platform_does_not_start_and_names_object_and_next_command(
     machine: Machine, detach: bool

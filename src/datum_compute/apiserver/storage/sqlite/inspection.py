@@ -57,6 +57,8 @@ _NOT_DAMAGE = (
     apsw.FullError,
 )
 
+_MAGIC = b"SQLite format 3\0"
+
 MOST_FAILURES = 100_000
 """Reads that may fail before the rest of a file counts as lost; a guess."""
 
@@ -78,10 +80,18 @@ def raise_for_resources(path: str, error: BaseException) -> None:
 
 def check(path: str, *, is_backup: bool = False) -> list[Damage]:
     """See :class:`..protocol.Engine`."""
+    if is_backup and not _is_database(path):
+        raise StoreRefused(f"{path} is not a backup: it is not a SQLite database")
     with closing(Inspection(path, has_head=not is_backup)) as found:
         if is_backup and not found.damages and not found.is_readable:
-            return [Damage(problem="nothing is stored in it", remedy="cannot be repaired")]
+            raise StoreRefused(f"{path} is not a backup: nothing is stored in it")
         return found.damages
+
+
+def _is_database(path: str) -> bool:
+    """Whether it begins as every file of SQLite 3 does."""
+    with open(path, "rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
 
 
 class Inspection:

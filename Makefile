@@ -43,8 +43,8 @@ $(VENV)/.clients: $(VENV)/.development
 up: $(VENV)/.product ## Start the local platform with three cities and deploy a sample
 	@$(CLI) local up --detach --cities DFW,IAD,LHR --sample
 	@echo >&2
-	@echo "Try:  $(CLI) open hello" >&2
-	@echo "      $(CLI) instances" >&2
+	@echo "Try:  $(CLI) instances" >&2
+	@$(CLI) local status | grep -q '^Runtime *simulated' || echo "      $(CLI) open hello" >&2
 	@echo "      $(CLI) scale hello --min 3" >&2
 	@echo "      kubectl --kubeconfig $${XDG_STATE_HOME:-~/.local/state}/datum-compute/kubeconfig get workloads,instances" >&2
 	@echo "      make down" >&2

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.assembly.local.state import LocalSettings, StateDirectory
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import main
 from datum_compute.client.protocol import merge
@@ -65,6 +66,29 @@ def test_without_a_screen_or_in_a_pipe_the_url_is_printed(here: CliSession) -> N
     assert call(here, browser, "open", "api", out=io.StringIO(), display="DISPLAY") == URL
     assert call(here, browser, "open", "api", "--print", out=Screen(), display="DISPLAY") == URL
     assert browser.opened == []
+
+
+@pytest.mark.parametrize(
+    ("runtime", "said"),
+    [
+        (
+            "simulated",
+            "It answers 503 to every request:"
+            " its instances are simulated, so nothing runs that could answer.\n",
+        ),
+        ("podman", ""),
+    ],
+)
+def test_a_url_behind_which_nothing_runs_is_said_to_be(
+    here: CliSession, tmp_path: Path, runtime: str, said: str
+) -> None:
+    StateDirectory(tmp_path).store_settings(LocalSettings(runtime=runtime))
+    here.local_directory = str(tmp_path)
+    try:
+        found = here.run("open api")
+    finally:
+        here.local_directory = ""
+    assert (found.code, found.out, found.err) == (0, f"{URL}\n", said)
 
 
 def test_a_url_of_another_platform_is_shown_and_not_replaced(here: CliSession) -> None:

@@ -27,8 +27,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     url = _url(context, context.args.name, context.args.city)
     context.show(url)
+    if why := _unserved(context, url):
+        context.say(f"It answers 503 to every request: {why}.")
     open_in_browser(context, url)
     return 0
+
+
+def _unserved(context: Context, url: str) -> str:
+    """Why the local platform serves no URL; empty where it does, or the URL is another's."""
+    from pathlib import Path
+    from urllib.parse import urlsplit
+
+    from datum_compute.assembly.local.state import StateDirectory
+    from datum_compute.decisions.routing import parse_host
+    from datum_compute.providers import registry
+
+    if not context.target.local_directory or parse_host(urlsplit(url).netloc) is None:
+        return ""
+
+    settings = StateDirectory(Path(context.target.local_directory)).settings()
+    return "" if settings is None else registry.find(settings.runtime).unserved
 
 
 def _url(context: Context, name: str, city: str | None) -> str:

@@ -232,6 +232,32 @@ def test_undo_restores_the_labels_of_the_revision_and_shows_them() -> None:
         assert "label team   a → b" in shown
 
 
+def test_undo_of_a_rollout_that_replaced_nothing_yet_replaces_nothing() -> None:
+    with cli_session("DFW") as here:
+        assert here.run("deploy api --image=a/api:1 --city=DFW").code == 0
+        before = here.run("instances -o json").json[0]["object"]["metadata"]["uid"]
+        here.run("deploy api --env-from=config/settings --no-wait")
+        here.wait(30)
+
+        result = here.run("rollout undo api --yes")
+
+        assert result.code == 0, result.err
+        assert "Every instance runs it already." in result.err
+        assert "replaced" not in result.err
+        assert here.run("instances -o json").json[0]["object"]["metadata"]["uid"] == before
+
+
+def test_undo_says_which_data_is_missing() -> None:
+    with cli_session("DFW") as here:
+        here.run("deploy api --image=a/api:1 --city=DFW --env-from=config/settings --no-wait")
+        here.run("deploy api --env-from=config/settings- --no-wait")
+
+        result = here.run("rollout undo api --yes --no-wait")
+
+        assert "New instances wait: ConfigMap \"settings\" does not exist" in result.err
+        assert "Create it:  datumctl-compute config set settings KEY=VALUE" in result.err
+
+
 def test_the_history_is_owned_by_its_workload_and_deleted_with_it() -> None:
     with cli_session() as here:
         here.run("deploy api --image=a/api:1 --city=DFW")

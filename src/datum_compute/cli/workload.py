@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.compute.constants import (
+    ANNOTATION_DATA_HASH,
     ANNOTATION_RESTARTED_AT,
-    ANNOTATION_ROLLOUT,
-    LABEL_WORKLOAD_UID,
 )
+from datum_compute.api.compute.instance_names import deployment_of
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, not_found, unknown
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.health import describe_stop
+from datum_compute.cli.explain.missing_data import creating_commands, read_missing
 from datum_compute.cli.explain.suggestions import Remark, command
 from datum_compute.cli.render.output import count, seconds_since
 from datum_compute.cli.render.spec_diff import masked_variables
@@ -25,10 +27,14 @@ from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
 from datum_compute.decisions.instances.revisions import template_hash
-from datum_compute.decisions.references import without_data_hash
+from datum_compute.decisions.references import with_data_hash
+from datum_compute.decisions.restarts import keep_restart
 
 Json = Mapping[str, Any]
 Workload = dict[str, Any]
+
+Updated = Mapping[tuple[str, str], int]
+"""By placement and city, as :func:`deployments` compares them: instances of the template."""
 
 CONFLICT_RETRIES = 5
 
@@ -52,9 +58,14 @@ async def require_workload(context: Context, client: ApiClient) -> Workload:
     return live
 
 
+def _selector(live: Json) -> str:
+    return f"{compute.LABEL_WORKLOAD_UID}={live['metadata']['uid']}"
+
+
 async def deployments_of(client: ApiClient, live: Json) -> list[Workload]:
-    selector = f"{compute.LABEL_WORKLOAD_UID}={live['metadata']['uid']}"
-    page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
+    page = await client.list(
+        compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=_selector(live)
+    )
     return [to_dict(each) for each in page.items]
 
 
@@ -119,6 +130,14 @@ def print_secret_hint(context: Context, name: str, spec: Json, before: Json | No
     )
 
 
+async def print_missing_data(context: Context, client: ApiClient, planned: Json) -> None:
+    missing = await read_missing(client, planned["spec"]["template"])
+    if missing:
+        context.say(f"New instances wait: {'; '.join(each.describe() for each in missing)}.")
+        steps = [context.invocation.render(each) for each in creating_commands(missing)]
+        context.say("Create it:  " + "\n            ".join(steps) + "\n")
+
+
 def restarted_at(workload: Json) -> str | None:
     """When its template was restarted last."""
     found = _template_annotations(workload["spec"]).get(ANNOTATION_RESTARTED_AT)
@@ -180,46 +199,65 @@ def deployments(workload: Json) -> list[tuple[tuple[str, str], str, int]]:
     ]
 
 
-async def read_updated(client: ApiClient, planned: Json, live: Json) -> set[tuple[str, str]]:
-    """The placements and cities that run the planned template already. Only a rollout in waves
-    leaves such behind."""
-    if not (live["metadata"].get("annotations") or {}).get(ANNOTATION_ROLLOUT):
-        return set()
-    selector = f"{LABEL_WORKLOAD_UID}={live['metadata']['uid']}"
-    page = await client.list(compute.WORKLOAD_DEPLOYMENTS, NAMESPACE, label_selector=selector)
-    newest = template_hash(planned["spec"]["template"])
-    specs = [to_dict(each)["spec"] for each in page.items]
-    return {
-        (str(each["placementName"]), str(each["cityCode"]).upper())
-        for each in specs
-        if template_hash(without_data_hash(each["template"])) == newest
+async def read_updated(client: ApiClient, planned: Json, live: Json) -> Updated:
+    """How many instances of each placement and city run the planned template already: those that
+    the present rollout has not replaced, when it goes back."""
+    template = planned["spec"]["template"]
+    if template_hash(template) == template_hash(live["spec"]["template"]):
+        return {}
+    wanted = {
+        each["metadata"]["name"]: (
+            (str(each["spec"]["placementName"]), str(each["spec"]["cityCode"]).upper()),
+            template_hash(_template_of(each, template)),
+        )
+        for each in await deployments_of(client, live)
     }
+    page = await client.list(compute.INSTANCES, NAMESPACE, label_selector=_selector(live))
+    found: Counter[tuple[str, str]] = Counter()
+    for instance in map(to_dict, page.items):
+        metadata = instance["metadata"]
+        name = deployment_of(metadata.get("labels") or {}, metadata["name"])
+        key, hash = wanted.get(name, (("", ""), ""))
+        runs = (instance["spec"].get("controller") or {}).get("templateHash")
+        found[key] += runs == hash and not metadata.get("deletionTimestamp")
+    return found
+
+
+def _template_of(deployment: Json, planned: Json) -> Json:
+    """What its template becomes: with its own restart, and the data it has."""
+    own = deployment["spec"]["template"]
+    data = _template_annotations(deployment["spec"]).get(ANNOTATION_DATA_HASH, "")
+    return with_data_hash(keep_restart(planned, own), str(data))
 
 
 def interruption_lines(
-    planned: Json,
-    live: Json,
-    waves: Sequence[str] = (),
-    updated: Collection[tuple[str, str]] = (),
+    planned: Json, live: Json, updated: Updated, waves: Sequence[str] = ()
 ) -> list[str]:
     """What a new template does to running instances that stay; ``waves`` says in which order.
-    Those in ``updated`` have it already."""
-    kept = {key for key, _, _ in deployments(planned)} - set(updated)
-    present = sum(number for _, _, number in deployments(live))
-    staying = [(city, number) for key, city, number in deployments(live) if key in kept]
-    total = sum(number for _, number in staying)
+    Those in ``updated`` have it already. Instances that are added come first, and those that are
+    removed go last."""
+    after = {key: number for key, _, number in deployments(planned)}
+    before = deployments(live)
+    stale = {
+        key: max(0, min(number, after.get(key, 0)) - updated.get(key, 0))
+        for key, _, number in before
+    }
+    total, present = sum(stale.values()), sum(number for _, _, number in before)
     if not total:
-        return []
+        return ["Every instance runs it already."] if any(updated.values()) else []
     which = {1: "The only instance", 2: "Both instances"}.get(total, f"All {total} instances")
     if total < present:
         which = f"{total} of {present} instances"
-    manner = " one by one" if any(number > 1 for _, number in staying) else ""
+    staying = [number for number in stale.values() if number]
+    manner = " one by one" if max(staying) > 1 else ""
     where = " in each city" if manner and len(staying) > 1 else ""
     lines = [f"{which} will be replaced{manner}{where}{', in waves:' if waves else '.'}", *waves]
-    alone = sorted({city for city, number in staying if number == 1})
+    kept = [each for each in before if each[0] in after]
+    serving = {city for key, city, number in kept if max(number, after[key]) > 1 or not stale[key]}
+    alone = sorted({city for _, city, _ in kept} - serving)
     if alone:
-        lines.append(
-            f"With only one instance in {', '.join(alone)},"
-            " it will be unavailable there while it is replaced."
-        )
+        cities = " and ".join(filter(None, (", ".join(alone[:-1]), alone[-1])))
+        have = "has one instance" if len(alone) == 1 else "have one instance each"
+        name = planned["metadata"]["name"]
+        lines.append(f'{cities} {have}, so "{name}" is unavailable there while it is replaced.')
     return lines

@@ -149,7 +149,7 @@ async def plan(project: CopiedProject, change: Change) -> Json:
     is_new = template_hash(after["spec"]["template"]) != template_hash(live["spec"]["template"])
     if is_new and change.verb == "restart":
         updated = await read_updated(client, after, live)
-        lines += interruption_lines(after, live, wave_lines(after, updated), updated)
+        lines += interruption_lines(after, live, updated, wave_lines(after, updated))
     return {
         "command": project.context(Namespace()).invocation.render(Command(change.words)),
         "lines": [line for line in lines if line.strip()],

@@ -6,13 +6,14 @@ The policy is an annotation of the workload, and how far each city is one of its
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from datum_compute.api.compute import constants, reasons
 from datum_compute.cli.explain.reasons import explain
+from datum_compute.cli.explain.states import min_replicas
 from datum_compute.cli.render.output import count, precise_duration
 from datum_compute.cli.rollout.state import Phase
 from datum_compute.decisions.instances.revisions import template_hash
@@ -203,21 +204,19 @@ def find_outcomes(workload: Json, deployments: Sequence[Json]) -> dict[str, str]
     return found
 
 
-def wave_lines(planned: Json, updated: Collection[tuple[str, str]] = ()) -> list[str]:
-    """In which order the instances of a workload are replaced; empty if all at once. Those in
-    ``updated``, placements and cities in upper case, are not."""
+def wave_lines(planned: Json, updated: Mapping[tuple[str, str], int]) -> list[str]:
+    """In which order the instances of a workload are replaced; empty if all at once. So many of
+    each placement and city in upper case as ``updated`` says are not."""
     policy = policy_of(planned)
     if policy is None:
         return []
     cities = _cities(planned)
     order = policy.order([city for _, city in cities])
     instances = {
-        (str(placement.get("name", "")), str(city).lower()): int(
-            (placement.get("scaleSettings") or {}).get("minReplicas") or 0
-        )
+        (name, str(city).lower()): max(0, number - updated.get((name, str(city).upper()), 0))
         for placement in planned["spec"].get("placements") or []
+        for name, number in [(str(placement.get("name", "")), min_replicas(placement))]
         for city in placement.get("cityCodes") or []
-        if (str(placement.get("name", "")), str(city).upper()) not in updated
     }
     written = {city: text for (_, city), text in cities.items()}
     names = [", ".join(written[city] for city in wave) for wave in order]

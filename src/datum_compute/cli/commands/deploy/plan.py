@@ -4,7 +4,7 @@ before anything is written."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,6 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import unknown_fields_error
-from datum_compute.cli.explain.missing_data import creating_commands, read_missing
 from datum_compute.cli.explain.unknown_fields import unknown_fields
 from datum_compute.cli.headroom import headroom, quota_lines
 from datum_compute.cli.history.entries import CREATED
@@ -46,11 +45,13 @@ from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import (
     CONFLICT_RETRIES,
+    Updated,
     being_destroyed_error,
     conflict_error,
     interruption_lines,
     live_workload,
     print_fields,
+    print_missing_data,
     print_secret_hint,
     read_updated,
     removal_lines,
@@ -137,7 +138,7 @@ async def _plan_create(
     for line in quota_lines(planned, None, left):
         context.say(f"{line}\n")
     print_secret_hint(context, desired.name, planned["spec"])
-    await _print_missing_data(context, client, planned)
+    await print_missing_data(context, client, planned)
     return DeployPlan(desired, "created", None, wanted, planned, CREATED)
 
 
@@ -175,17 +176,9 @@ async def _plan_update(
     _print_effects(context, planned, live, removals, updated, await headroom(client))
     say_if_stopped(context, planned)
     print_secret_hint(context, desired.name, planned["spec"], live["spec"])
-    await _print_missing_data(context, client, planned)
+    await print_missing_data(context, client, planned)
     changes = summarize_changes(found)
     return DeployPlan(desired, "updated", live, wanted, planned, changes, tuple(removals))
-
-
-async def _print_missing_data(context: Context, client: ApiClient, planned: Workload) -> None:
-    missing = await read_missing(client, planned["spec"]["template"])
-    if missing:
-        context.say(f"New instances wait: {'; '.join(each.describe() for each in missing)}.")
-        steps = [context.invocation.render(each) for each in creating_commands(missing)]
-        context.say("Create it:  " + "\n            ".join(steps) + "\n")
 
 
 async def _dry_run_result(wanted: Workload, trial: Awaitable[Object]) -> Workload:
@@ -207,12 +200,12 @@ def _print_effects(
     planned: Workload,
     live: Workload,
     removals: Sequence[str],
-    updated: Collection[tuple[str, str]],
+    updated: Updated,
     left: Mapping[str, int],
 ) -> None:
     lines = [*removals, *quota_lines(planned, live, left)]
     if template_hash(planned["spec"]["template"]) != template_hash(live["spec"]["template"]):
-        lines += interruption_lines(planned, live, wave_lines(planned, updated), updated)
+        lines += interruption_lines(planned, live, updated, wave_lines(planned, updated))
     if lines:
         context.say("\n".join(lines) + "\n")
 

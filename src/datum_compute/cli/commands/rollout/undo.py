@@ -28,9 +28,11 @@ from datum_compute.cli.rollout.waves import policy_of, wave_lines
 from datum_compute.cli.session import Session
 from datum_compute.cli.workload import (
     CONFLICT_RETRIES,
+    Updated,
     conflict_error,
     interruption_lines,
     print_fields,
+    print_missing_data,
     read_updated,
     removal_lines,
     require_workload,
@@ -56,8 +58,8 @@ class _Plan:
     target: Entry
     wanted: Workload
     """The live workload with what is restored."""
-    updated: frozenset[tuple[str, str]]
-    """The placements and cities that run it already."""
+    updated: Updated
+    """The instances that run it already."""
 
     @property
     def spec(self) -> Workload:
@@ -75,7 +77,11 @@ def undo(context: Context) -> int:
 
     async def show_plan(client: ApiClient) -> _Plan:
         plan = await _plan(context, client, context.args.to_revision)
-        (_print_plan if plan.changes else _print_unchanged)(context, plan)
+        if plan.changes:
+            _print_plan(context, plan)
+            await print_missing_data(context, client, plan.wanted)
+        else:
+            _print_unchanged(context, plan)
         return plan
 
     async def carry_out(client: ApiClient, plan: _Plan) -> int:
@@ -130,7 +136,7 @@ async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Pla
         wanted_workload = {**wanted_workload, "metadata": metadata}
         change_waves(wanted_workload, context.args.waves)
     updated = await read_updated(client, wanted_workload, live)
-    return _Plan(live, revisions, target, wanted_workload, frozenset(updated))
+    return _Plan(live, revisions, target, wanted_workload, updated)
 
 
 def _interrupted(missing: Entry | None) -> int | None:
@@ -178,8 +184,9 @@ def _print_plan(context: Context, plan: _Plan) -> None:
         context.say(f"{line}\n")
     if template_hash(plan.spec["template"]) != template_hash(plan.live["spec"]["template"]):
         waves = wave_lines(plan.wanted, plan.updated) if context.args.waves else []
-        lines = interruption_lines({"spec": plan.spec}, plan.live, waves, plan.updated)
-        context.say("\n".join(lines or ["Every instance runs it already."]) + "\n")
+        lines = interruption_lines(plan.wanted, plan.live, plan.updated, waves)
+        if lines:
+            context.say("\n".join(lines) + "\n")
 
 
 def _print_unchanged(context: Context, plan: _Plan) -> None:

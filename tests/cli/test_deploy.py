@@ -106,6 +106,38 @@ def test_exit_codes_of_a_dry_run_distinguish_changes_from_errors() -> None:
         assert failing.run("deploy api --image=a/api:2 --dry-run --exit-code").code == 2
 
 
+def test_a_manifest_that_the_server_refuses_is_usage_and_names_its_workload() -> None:
+    first, second = manifest("first"), manifest("second")
+    second["spec"]["placements"][0]["scaleSettings"] = {"minReplicas": "one"}
+    with cli_session("DFW", "LHR") as here:
+        refused = here.run("deploy -f -", stdin=f"{json.dumps(first)}\n---\n{json.dumps(second)}\n")
+
+        assert refused.code == 2
+        assert 'Error: creating workload "second": the server refused the request:' in refused.err
+        assert "minReplicas" in refused.err
+        assert workload(here, "first") is None
+
+
+def test_sleep_without_a_port_is_usage_and_names_the_flags() -> None:
+    with cli_session("DFW") as here:
+        refused = here.run(f"{DEPLOY} --sleep-after 5s")
+
+        assert refused.code == 2
+        assert "Error: --sleep-after 5s: a container needs a port" in refused.err
+        assert "Try:  --http-port 8080\n      --port 8080\n" in refused.err
+        for port in ("--port 8080", "--http-port 8080"):
+            assert here.run(f"{DEPLOY} --sleep-after 5s {port} --dry-run").code == 0
+
+
+def test_a_dry_run_says_so_to_programs() -> None:
+    with cli_session("DFW") as here:
+        planned = here.run(f"{DEPLOY} --dry-run -o json").json
+        done = here.run(f"{DEPLOY} --no-wait -o json").json
+
+        assert (planned["action"], planned["dryRun"]) == ("created", True)
+        assert "dryRun" not in done
+
+
 def test_a_saved_manifest_has_no_server_fields_and_deploys_the_same_spec(tmp_path: Path) -> None:
     file = tmp_path / "saved.yaml"
     with cli_session("DFW") as here:

@@ -254,7 +254,7 @@ def test_undo_says_which_data_is_missing() -> None:
 
         result = here.run("rollout undo api --yes --no-wait")
 
-        assert "New instances wait: ConfigMap \"settings\" does not exist" in result.err
+        assert 'New instances wait: ConfigMap "settings" does not exist' in result.err
         assert "Create it:  datumctl-compute config set settings KEY=VALUE" in result.err
 
 

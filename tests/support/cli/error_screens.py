@@ -434,6 +434,7 @@ def on_a_platform(ledger: ErrorTranscript, here: CliSession) -> None:
 def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
     ledger.at(here, "deploy api --city=DFW")
     ledger.at(here, "deploy api --image=a:1")
+    ledger.at(here, "deploy api --image=a:1 --city=DFW --sleep-after=5m")
     assert here.run(DEPLOY).code == 0
     for flags in (
         "--image=",

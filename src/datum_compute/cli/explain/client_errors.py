@@ -41,9 +41,14 @@ def to_command_error(failure: client.ClientError) -> CommandError:
         # For display only: servers name the field in the message once more.
         causes = [(c.field, c.message.replace(f"{c.field} in body ", "")) for c in failure.causes]
         faults = "".join(f"\n  {field}: {message}" for field, message in causes)
-        return CommandError(f"the server refused the request:{faults}", code="Invalid")
+        return CommandError(
+            f"{_doing(failure)}the server refused the request:{faults}",
+            exit_code=Exit.USAGE,
+            code="Invalid",
+        )
     code = failure.reason if isinstance(failure, client.StatusError) else "Failed"
-    return CommandError(text, code=code or "Failed")
+    exit_code = Exit.USAGE if isinstance(failure, client.Invalid) else Exit.FAILED
+    return CommandError(text, exit_code=exit_code, code=code or "Failed")
 
 
 def unknown_fields_error(failure: client.Invalid, unknown: Sequence[str]) -> CommandError:

@@ -323,6 +323,7 @@ def _show(
         "action": action,
         "keys": list(keys),
         "usedBy": [each.name for each in users],
+        **({"dryRun": True} if context.args.dry_run else {}),
     }
     show(
         context,

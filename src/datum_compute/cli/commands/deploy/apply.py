@@ -153,7 +153,8 @@ async def _with_networks(
 def _dry_run(context: Context, plans: Sequence[DeployPlan], absent: Sequence[str]) -> int:
     if context.args.save:
         files.save(context.args.save, [plan.outcome for plan in plans])
-    show_results(context, [result(plan.outcome, plan.action) for plan in plans])
+    views = [{**result(plan.outcome, plan.action), "dryRun": True} for plan in plans]
+    show_results(context, views)
     changed = absent or any(plan.writes for plan in plans)
     return 1 if context.args.exit_code and changed else 0
 

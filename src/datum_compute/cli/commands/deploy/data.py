@@ -212,6 +212,13 @@ def check_sleep_after(text: str) -> None:
 
 def change_sleep_after(workload: Json, text: str) -> None:
     """``never`` is written only where the annotations of Unikraft let it sleep otherwise."""
+    if text != NEVER and not any(each.get("ports") for each in containers_of(workload)):
+        raise usage(
+            f"--sleep-after {text}: a container needs a port: a connection to it is what wakes an"
+            " instance",
+            AddFlag("--http-port", "8080"),
+            AddFlag("--port", "8080"),
+        )
     template: Json = workload["spec"]["template"]
     metadata = template.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {})}

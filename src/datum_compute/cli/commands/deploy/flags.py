@@ -541,6 +541,7 @@ FLAGS = (
         " it; never keeps it awake",
         metavar="DURATION|never",
         check=data.check_sleep_after,
+        order=5,
     ),
     Flag(
         "--command",

@@ -138,6 +138,38 @@ def test_a_dry_run_says_so_to_programs() -> None:
         assert "dryRun" not in done
 
 
+def test_the_plan_of_a_new_workload_has_its_labels_and_each_value_on_one_line() -> None:
+    with cli_session("DFW") as here:
+        long = "a\\n" * 100
+        planned = here.run(
+            f"{DEPLOY} --label=team=x --env='NL=line1\nline2' --env=EMPTY= --env='LONG={long}\n'"
+            " --dry-run"
+        )
+
+        assert planned.code == 0, planned.err
+        rows = {line.split("   ")[0].strip(): line for line in planned.err.splitlines()}
+        assert rows["label team"].endswith("   x")
+        assert rows["env NL"].endswith('   "line1\\nline2"')
+        assert rows["env EMPTY"].endswith('   ""')
+        assert re.search(r'   "(a\\\\n)+a?…" \(\d+ characters\)$', rows["env LONG"]), rows[
+            "env LONG"
+        ]
+
+
+def test_quota_that_does_not_suffice_is_not_said_to_be_used() -> None:
+    both = "\n---\n".join(json.dumps(manifest(name)) for name in ("first", "second"))
+    with cli_session("DFW", "LHR", grant={"instances": 5, "memory": 2048}) as here:
+        short = here.run(f"{DEPLOY} --min 6 --dry-run")
+        planned = here.run("deploy -f - --dry-run", stdin=both)
+
+        assert re.search(r"quota +needs 6 instances, 5 left\n", short.err), short.err
+        assert "more GiB of memory, but the quota has " in short.err
+        assert re.findall(r"  quota +(.+)", planned.err) == [
+            "uses 4 of the 5 instances left",
+            "needs 4 instances, 1 left",
+        ], planned.err
+
+
 def test_a_saved_manifest_has_no_server_fields_and_deploys_the_same_spec(tmp_path: Path) -> None:
     file = tmp_path / "saved.yaml"
     with cli_session("DFW") as here:

@@ -23,7 +23,7 @@ from datum_compute.decisions.quota import decide_size
 
 Json = Mapping[str, Any]
 
-UNITS = {"instances": "instances", "vcpus": "vCPUs", "memory": "GiB"}
+UNITS = {"instances": "instances", "vcpus": "vCPUs", "memory": "GiB of memory"}
 """Resource -> the unit people read."""
 
 

@@ -78,17 +78,25 @@ def diff_metadata(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[Sp
         before = live["metadata"].get(kind) or {}
         after = wanted["metadata"].get(kind) or {}
         for key in dict.fromkeys([*before, *after]):
-            old, new = before.get(key, NO_VALUE), after.get(key, NO_VALUE)
-            if old == new:
+            if before.get(key) == after.get(key):
                 continue
+            old, new = (
+                describe_note(key, each[key]) if key in each else NO_VALUE
+                for each in (before, after)
+            )
             label = f"{word} {key}"
             if key == constants.ANNOTATION_ROLLOUT:
                 label = "waves"
-                old, new = (describe_policy(each) or each for each in (old, new))
             elif key == constants.ANNOTATION_HTTP_PORT:
                 label = "http port"
             found.append(SpecChange(label, old, new, f"metadata.{kind}.{key}"))
     return found
+
+
+def describe_note(key: str, value: str) -> str:
+    """The value of a label or annotation of a workload, on one line."""
+    policy = describe_policy(value) if key == constants.ANNOTATION_ROLLOUT else ""
+    return policy or value_text(value)
 
 
 def describe_policy(annotation: str) -> str:
@@ -260,7 +268,7 @@ def _names(value: Any) -> str | None:
 def describe_variable(variable: Mapping[str, Any]) -> str:
     """A variable as a summary shows it: its masked value, or where that comes from."""
     if "value" in variable:
-        return mask_variable(str(variable["name"]), str(variable["value"]))
+        return value_text(mask_variable(str(variable["name"]), str(variable["value"])))
     return _variable(_without_name(variable)) or "from a reference"
 
 
@@ -523,7 +531,10 @@ def value_text(value: str) -> str:
 def _cut(text: str) -> str:
     if len(text) <= LONGEST_VALUE:
         return text
-    return f"{text[: LONGEST_VALUE // 2]}… ({len(text)} characters)"
+    begin, end = text[: LONGEST_VALUE // 2], "…"
+    if text[0] == text[-1] == '"':
+        begin, end = begin.rstrip("\\"), '…"'  # no half of an escape
+    return f"{begin}{end} ({len(text)} characters)"
 
 
 def _is_same(old: Any, new: Any) -> bool:

@@ -14,6 +14,7 @@ from datum_compute.cli.commands.deploy.plan import (
     DeployPlan,
     DesiredWorkload,
     make_plan,
+    make_plans,
     merge_live,
 )
 from datum_compute.cli.context import Context
@@ -85,9 +86,7 @@ def _deploy(context: Context, workloads: Sequence[DesiredWorkload], *, ask: bool
         absent = await _absent_networks(context, client, workloads)
         if absent and not context.args.dry_run:
             return absent, []  # a dry run would fail without them
-        return absent, [
-            await make_plan(context, client, desired, absent=absent) for desired in workloads
-        ]
+        return absent, await make_plans(context, client, workloads, absent=absent)
 
     session = context.open_session()
     absent, plans = session.run(plan_all)
@@ -147,7 +146,7 @@ async def _with_networks(
     for name in absent:
         await preflight.create_network(client, name)
         context.say(f'Network "{name}" created.\n')
-    return [await make_plan(context, client, desired) for desired in workloads]
+    return await make_plans(context, client, workloads)
 
 
 def _dry_run(context: Context, plans: Sequence[DeployPlan], absent: Sequence[str]) -> int:

@@ -24,7 +24,7 @@ from datum_compute.cli.errors import usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import unknown_fields_error
 from datum_compute.cli.explain.unknown_fields import unknown_fields
-from datum_compute.cli.headroom import headroom, quota_lines
+from datum_compute.cli.headroom import headroom, quota_lines, size
 from datum_compute.cli.history.entries import CREATED
 from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.history.spec_patch import change_spec
@@ -32,7 +32,7 @@ from datum_compute.cli.names import NEW_WORKLOAD_LIMIT
 from datum_compute.cli.render.output import NONE, count
 from datum_compute.cli.render.spec_diff import (
     containers_of,
-    describe_policy,
+    describe_note,
     describe_sources,
     describe_variable,
     describe_volume,
@@ -92,27 +92,59 @@ class DeployPlan:
         return self.action != "unchanged"
 
 
+async def make_plans(
+    context: Context,
+    client: ApiClient,
+    workloads: Sequence[DesiredWorkload],
+    *,
+    absent: Sequence[str] = (),
+) -> list[DeployPlan]:
+    """A plan for each, in which those before it have their quota."""
+    plans: list[DeployPlan] = []
+    for desired in workloads:
+        plans.append(await make_plan(context, client, desired, absent=absent, before=plans))
+    return plans
+
+
 async def make_plan(
-    context: Context, client: ApiClient, desired: DesiredWorkload, *, absent: Sequence[str] = ()
+    context: Context,
+    client: ApiClient,
+    desired: DesiredWorkload,
+    *,
+    absent: Sequence[str] = (),
+    before: Sequence[DeployPlan] = (),
 ) -> DeployPlan:
     """Dry-run the change and print what changes. No dry run while networks are ``absent``: the
-    server would refuse it."""
+    server would refuse it. Plans ``before`` it are carried out first."""
+    left = await headroom(client)
+    for plan in before:
+        held = size(plan.live)
+        for name, amount in size(plan.outcome).items():
+            if name in left:
+                left[name] -= amount - held.get(name, 0)
     for _ in range(CONFLICT_RETRIES):
         try:
-            return await _plan_once(context, client, desired, with_dry_run=not absent)
+            return await _plan_once(context, client, desired, left, with_dry_run=not absent)
         except (errors.Conflict, errors.AlreadyExists):
             pass  # changed concurrently: plan again
     raise conflict_error("deploying", desired.name)
 
 
 async def _plan_once(
-    context: Context, client: ApiClient, desired: DesiredWorkload, *, with_dry_run: bool
+    context: Context,
+    client: ApiClient,
+    desired: DesiredWorkload,
+    left: Mapping[str, int],
+    *,
+    with_dry_run: bool,
 ) -> DeployPlan:
     live = await live_workload(client, desired.name)
     wanted = desired.describe(live)
     if live is None:
-        return await _plan_create(context, client, desired, wanted, with_dry_run=with_dry_run)
-    return await _plan_update(context, client, desired, live, wanted, with_dry_run=with_dry_run)
+        return await _plan_create(context, client, desired, wanted, left, with_dry_run=with_dry_run)
+    return await _plan_update(
+        context, client, desired, live, wanted, left, with_dry_run=with_dry_run
+    )
 
 
 async def _plan_create(
@@ -120,6 +152,7 @@ async def _plan_create(
     client: ApiClient,
     desired: DesiredWorkload,
     wanted: Workload,
+    left: Mapping[str, int],
     *,
     with_dry_run: bool,
 ) -> DeployPlan:
@@ -129,7 +162,6 @@ async def _plan_create(
     if with_dry_run:
         trial = client.create(compute.WORKLOADS, wanted, NAMESPACE, dry_run=True)
         planned = await _dry_run_result(wanted, trial)
-    left = await headroom(client)
     context.say(
         f'Workload "{desired.name}" does not exist in project {context.target.project}. '
         "This will create it:\n"
@@ -148,6 +180,7 @@ async def _plan_update(
     desired: DesiredWorkload,
     live: Workload,
     wanted: Workload,
+    left: Mapping[str, int],
     *,
     with_dry_run: bool,
 ) -> DeployPlan:
@@ -173,7 +206,7 @@ async def _plan_update(
     )
     removals = removal_lines(planned, live)
     updated = await read_updated(client, planned, live)
-    _print_effects(context, planned, live, removals, updated, await headroom(client))
+    _print_effects(context, planned, live, removals, updated, left)
     say_if_stopped(context, planned)
     print_secret_hint(context, desired.name, planned["spec"], live["spec"])
     await print_missing_data(context, client, planned)
@@ -240,13 +273,14 @@ def summary(workload: Workload) -> list[tuple[str, str]]:
         lines.append(("http port", notes[ANNOTATION_HTTP_PORT]))
     policy = notes.get(ANNOTATION_ROLLOUT)
     if policy:
-        lines.append(("waves", describe_policy(policy) or policy))
+        lines.append(("waves", describe_note(ANNOTATION_ROLLOUT, policy)))
     annotations = (spec["template"].get("metadata") or {}).get("annotations") or {}
     if annotations.get(ANNOTATION_ROLL_ON_CONFIG_CHANGE):
         lines.append(("roll on config change", annotations[ANNOTATION_ROLL_ON_CONFIG_CHANGE]))
     if after := states.sleep_after(workload):
         lines.append(("sleep after", after))
-    return lines
+    labels = workload["metadata"].get("labels") or {}
+    return [*lines, *((f"label {key}", describe_note(key, labels[key])) for key in labels)]
 
 
 def _mounts(workload: Workload, container: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -276,8 +310,10 @@ def _type_in_full(workload: Workload) -> str:
 def _quota_line(planned: Workload, left: Mapping[str, int]) -> list[tuple[str, str]]:
     if "instances" not in left:
         return []
-    free = count(max(0, left["instances"]), "instance")
-    return [("quota", f"uses {states.instance_count(planned)} of the {free} left")]
+    free, needed = max(0, left["instances"]), states.instance_count(planned)
+    if needed > free:
+        return [("quota", f"needs {count(needed, 'instance')}, {free} left")]
+    return [("quota", f"uses {needed} of the {count(free, 'instance')} left")]
 
 
 def merge_live(live: Workload | None, wanted: Workload) -> Workload:

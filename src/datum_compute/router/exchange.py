@@ -128,8 +128,9 @@ class Exchanges:
                 tried = [*failed, *attempts.values()]
                 backend = decide_backend(route, tried, self.upstreams.load, next(self._turns))
                 if backend is not None:
-                    acquiring = self.upstreams.acquire(backend, fresh=not request.is_safe)
-                    attempts[loop.create_task(acquiring)] = backend
+                    if request.is_safe and (idle := self.upstreams.reuse(backend)):
+                        return idle
+                    attempts[loop.create_task(self.upstreams.connect(backend))] = backend
                 elif not attempts:
                     if loop.time() >= deadline:
                         return None

@@ -44,23 +44,27 @@ class Upstreams:
     def load(self, backend: Backend) -> int:
         return self._loads[backend]
 
-    async def acquire(self, backend: Backend, *, fresh: bool) -> Upstream:
-        """A connection, ``fresh`` where none that has been used will do: the Instance may be
-        about to close it, and only a safe request is then tried again. The caller releases it.
-        Raises ``OSError``, and ``TimeoutError`` among them."""
+    def reuse(self, backend: Backend) -> Upstream | None:
+        """One that has been used, for a request that is safe to try again: the Instance may be
+        about to close it. The caller releases it."""
+        idle = self._idle.get(backend, [])
+        while idle:
+            found = idle.pop()
+            if found.expiry is not None:
+                found.expiry.cancel()
+            if found.is_open:
+                found.is_reused = True
+                self._loads[backend] += 1
+                return found
+            found.abort()
+        self._idle.pop(backend, None)
+        return None
+
+    async def connect(self, backend: Backend) -> Upstream:
+        """A new one. The caller releases it. Raises ``OSError``, and ``TimeoutError`` among
+        them."""
         self._loads[backend] += 1
         try:
-            idle = self._idle.get(backend, [])
-            while idle and not fresh:
-                found = idle.pop()
-                if found.expiry is not None:
-                    found.expiry.cancel()
-                if found.is_open:
-                    found.is_reused = True
-                    return found
-                found.abort()
-            if not idle:
-                self._idle.pop(backend, None)
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(
                     backend.address, backend.port, limit=MAX_HEAD

@@ -515,6 +515,23 @@ def test_scale_warns_of_short_quota_as_deploy_does() -> None:
         assert short in here.run("scale api --min 10 --no-wait").err
 
 
+def test_a_directory_that_is_not_there_is_not_built() -> None:
+    with cli_session("DFW") as here:
+        refused = here.run("deploy web --build /nonexistent/site --city DFW")
+
+    assert (refused.code, refused.err) == (
+        2,
+        'Error: --build "/nonexistent/site": there is no such directory\n',
+    )
+
+
+def test_scaling_to_zero_names_the_command_that_stops() -> None:
+    with cli_session("DFW") as here:
+        refused = here.run("scale web --min 0")
+
+    assert (refused.code, refused.err.splitlines()[1:]) == (2, ["Try:  datumctl-compute stop web"])
+
+
 def test_a_platform_without_an_engine_says_that_it_builds_no_images(tmp_path: Path) -> None:
     with cli_session("DFW") as here:
         elsewhere = here.run("deploy web --build . --city DFW")

@@ -164,6 +164,9 @@ class Parser(argparse.ArgumentParser):
         if rest:
             setattr(found, self.rest, [*getattr(found, self.rest), *rest])
         self._refuse_unknown_flags(left)
+        short = next((word for word in left if _is_flag(word)), None)
+        if short is not None and not (self.rest or self.last):
+            raise errors.usage(f'unknown flag "{short}"', self._help())
         if left and self.last:
             setattr(found, self.last, [*getattr(found, self.last), *left])
         elif left:

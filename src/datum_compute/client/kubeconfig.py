@@ -103,7 +103,8 @@ def load_merged(
             with open(file, encoding="utf-8") as opened:
                 text = opened.read()
         except (OSError, UnicodeDecodeError) as error:
-            raise KubeconfigError(f"cannot read {file}: {error}") from error
+            fault = error.strerror if isinstance(error, OSError) else error
+            raise KubeconfigError(f"cannot read {file}: {fault}") from error
         if text.strip() or len(present) == 1:
             contents[file] = _parsed(text, file, parse)
     return _Kubeconfig(contents or {files[0]: {}}, env, allow_exec).connection(context)

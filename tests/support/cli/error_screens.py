@@ -161,6 +161,7 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "status a b",
         "status web --outptu json",
         "deploy web --arg -f",
+        "status web -z",
         "stats web",
         "shell web",
         "exec web-0",
@@ -527,6 +528,7 @@ def _builds(ledger: ErrorTranscript, here: CliSession) -> None:
     state.store_settings(LocalSettings(runtime="podman"))
     here.local_directory = str(state.path)
     ledger.at(here, "deploy api --build=nosuch")
+    ledger.at(here, f"deploy api --build={state.path}")  # without a Dockerfile
     here.local_directory = ""
 
 

@@ -72,7 +72,8 @@ def test_the_actions_listed_for_a_command_exist(command: str) -> None:
         ("--vers", 'unknown flag "--vers"; did you mean --version?', "datumctl-compute --help"),
         ("status a --zzz", 'unknown flag "--zzz"', "datumctl-compute status --help"),
         ("status a b", "unexpected argument: b", "datumctl-compute status --help"),
-        ("status a -z", "unexpected argument: -z", "datumctl-compute status --help"),
+        ("status a -z", 'unknown flag "-z"', "datumctl-compute status --help"),
+        ("logs -o json a", 'unknown flag "-o"', "datumctl-compute logs --help"),
     ],
 )
 def test_a_flag_is_never_guessed_but_the_nearest_is_named(

@@ -20,7 +20,7 @@ from datum_compute.cli.history.entries import NAME_PREFIX
 from datum_compute.cli.main import main, program_name
 from datum_compute.cli.tables import CONFIG_MAPS, INSTANCES, LOCATION_BINDINGS, SECRETS, WORKLOADS
 from datum_compute.client import errors
-from datum_compute.client.call import ClientCall
+from datum_compute.client.call import AnyCall, ClientCall, RawCall
 from datum_compute.client.errors import Fault
 from datum_compute.client.http.faults import fault_of
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -62,6 +62,12 @@ WEB = ("default", "web", "", "demo")
             "listing cities: no",
         ),
         (
+            RawCall("post", "/local/v1/users"),
+            400,
+            status("BadRequest", "name: no"),
+            "name: no",
+        ),
+        (
             ClientCall("create", CONFIG_MAPS, *WEB),
             403,
             status("Forbidden", "no"),
@@ -89,7 +95,7 @@ WEB = ("default", "web", "", "demo")
     ],
 )
 def test_an_api_error_is_shown_without_api_names(
-    called: ClientCall, code: int, body: bytes, text: str
+    called: AnyCall, code: int, body: bytes, text: str
 ) -> None:
     assert from_client(errors.error_for(code, body, call=called)).message == text
 

@@ -223,8 +223,11 @@ def _streams(err: io.StringIO) -> Streams:
     return Streams(io.StringIO(), io.StringIO(), err)
 
 
-@pytest.mark.parametrize(("typed", "offered"), [("0", "1"), ("-3", "1"), ("1001", "1000")])
-def test_a_minimum_out_of_range_names_the_range_and_the_nearest_number(
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("0", "stop api"), ("-3", "stop api"), ("1001", "scale api --min 1000")],
+)
+def test_a_minimum_out_of_range_names_the_range_and_what_was_probably_meant(
     typed: str, offered: str
 ) -> None:
     err = io.StringIO()
@@ -235,5 +238,5 @@ def test_a_minimum_out_of_range_names_the_range_and_the_nearest_number(
     assert code == 2
     assert err.getvalue() == (
         f"Error: --min {typed}: expected a number from 1 to 1000\n"
-        f"Try:  datumctl-compute scale api --min {offered} --data-dir /tmp/x\n"
+        f"Try:  datumctl-compute {offered} --data-dir /tmp/x\n"
     )

@@ -301,7 +301,11 @@ def test_flags_come_before_variables_before_the_context_before_a_local_platform(
         ({"context": "nosuch"}, {}, '--context "nosuch": no context has this name .contexts: here'),
         ({"token": ""}, {}, "--token: expected a token"),
         ({"token": "a\tb"}, {}, "--token: contains characters"),
-        ({"token_file": "/nosuch"}, {}, "--token-file: cannot read the token in /nosuch"),
+        (
+            {"token_file": "/nosuch"},
+            {},
+            "--token-file: cannot read the token in /nosuch: No such file or directory",
+        ),
         ({}, {"DATUM_TOKEN": "a\tb"}, "DATUM_TOKEN: contains characters"),
         ({}, {"DATUM_TOKEN_FILE": "/nosuch"}, "DATUM_TOKEN_FILE: cannot read"),
         ({}, {"DATUM_PROJECT": "No"}, 'DATUM_PROJECT "No": expected lower-case'),

@@ -59,10 +59,10 @@ def run(context: Context) -> int:
 
     args = context.args
     if not 1 <= args.minimum <= 1000:
-        nearest = str(min(1000, max(1, args.minimum)))
+        way = command("scale", args.name, "--min", "1000")
         raise usage(
             f"--min {args.minimum}: expected a number from 1 to 1000",
-            command("scale", args.name, "--min", nearest),
+            way if args.minimum > 0 else command("stop", args.name),
         )
     session = context.open_session()
 

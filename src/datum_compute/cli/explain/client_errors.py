@@ -133,12 +133,10 @@ _NOUNS = {
 
 
 def _doing(failure: client.ClientError) -> str:
-    """What was being done, with a colon; empty where that is not known."""
+    """What was being done, with a colon; empty where only a path is known."""
     call = failure.call
-    if call is None:
-        return ""
     if not isinstance(call, ClientCall):
-        return f"{call.describe()}: "
+        return ""
     plural = call.resource.plural
     one, many = _NOUNS.get(plural, (plural, plural))
     name = call.name

@@ -31,7 +31,7 @@ from datum_compute.api.compute.reasons import (
     lookup,
 )
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.render.output import Cell, Colour, duration
+from datum_compute.cli.render.output import Cell, Colour, count, duration
 from datum_compute.cli.render.printable import without_marks
 
 Json = Mapping[str, Any]
@@ -252,7 +252,7 @@ def sleep_note(workload: Json, instances: Sequence[Json]) -> str:
         return "sleep is not active where it runs: its instances stay awake"
     asleep = sum(is_true(each, constants.CONDITION_ASLEEP) for each in instances)
     return (
-        f"{asleep} of {len(instances)} instances asleep,"
+        f"{asleep} of {count(len(instances), 'instance')} asleep,"
         f" each after {sleep_after(workload)} without a connection"
     )
 

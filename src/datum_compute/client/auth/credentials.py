@@ -111,8 +111,9 @@ class TokenFile:
         except (OSError, ValueError) as error:
             # The file is being replaced; the last token stays valid for a while.
             if not self._token:
+                fault = error.strerror if isinstance(error, OSError) else error
                 raise errors.CredentialFailed(
-                    f"cannot read the token in {self._path}: {error}"
+                    f"cannot read the token in {self._path}: {fault}"
                 ) from error
         return self._token
 

@@ -20,6 +20,8 @@ def check_flags(context: Context, *, image: str | None) -> None:
     for flag, value in given.items():
         if value:
             raise usage(f"--build cannot be combined with {flag}")
+    if not Path(args.build).is_dir():
+        raise usage(f'--build "{args.build}": there is no such directory')
     if not args.name:
         raise usage(
             "--build needs the name of a workload", command("deploy", "hello", "--build", "DIR")

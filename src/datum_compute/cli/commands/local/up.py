@@ -217,7 +217,7 @@ async def _choose(context: Context, sample: SampleImage) -> str:
             context.say(f"Not used: {record.name}, which reaches no registry for {SAMPLE_IMAGE}")
             return SIMULATED
     if record.probe is None:
-        context.say("Install podman or docker to run instances as containers.")
+        context.say("Instances run as containers where podman or docker can start one.")
     return record.name
 
 

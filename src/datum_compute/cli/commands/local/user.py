@@ -15,7 +15,7 @@ from datum_compute.cli.commands.local.control import (
 )
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import usage
-from datum_compute.cli.explain.suggestions import AddFlag
+from datum_compute.cli.explain.suggestions import AddFlag, command
 from datum_compute.cli.render.output import show, table
 from datum_compute.client import kubeconfig
 
@@ -40,6 +40,10 @@ def user(context: Context, state: StateDirectory) -> int:
 
 def _list(context: Context, connection: kubeconfig.Connection) -> int:
     views = asyncio.run(call(connection, "GET", USERS))["users"]
+    if not views and context.tables:
+        context.say("No user has a role in a project.")
+        context.suggest(command("local", "user", "add", "NAME", "--role", "viewer"))
+        return 0
     rows = [(each["user"], each["project"], each["role"]) for each in views]
     show(
         context,

@@ -336,6 +336,9 @@ def _stored_state(ledger: ErrorTranscript, state: StateDirectory) -> None:
     LogStore(SimulatedEnvironment(), str(state.database)).close()
     ledger.run(f"local backup {ledger.directory}/odd.yaml {where}")
     ledger.run(f"local restore {ledger.directory}/odd.yaml --yes {where}")
+    broken = ledger.directory / "broken.backup"
+    broken.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)
+    ledger.run(f"local restore {broken} --yes {where}")
     with closing(apsw.Connection(str(state.database))) as db:
         db.execute("PRAGMA user_version = 9")
     ledger.run(f"local check {where}")

@@ -137,6 +137,9 @@ def test_every_plane_has_a_kubeconfig(person: Person) -> None:
             "local", "kubeconfig", "--plane", plane
         )
     assert person.types("local", "kubeconfig", "--plane", "cell/nowhere").returncode == 2
+    absent = person.types("local", "kubeconfig", "--plane", "project/nope")
+    assert (absent.returncode, absent.stdout) == (5, "")
+    assert 'Error: project "nope" not found; available: demo' in absent.stderr
     status = person.reads("local", "status")
     assert status["runtime"] == "simulated"
     assert {"pid", "address", "runtime", "cities", "planes", "uptimeSeconds"} <= set(status)

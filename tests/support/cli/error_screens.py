@@ -307,6 +307,9 @@ def beside_a_local_platform(ledger: ErrorTranscript) -> None:
         ledger.run(f"local up --runtime docker {where}")
         ledger.run(f"local cell connect LAX {where}")
         ledger.run(f"local kubeconfig --plane moon {where}")
+        demo = {"metadata": {"name": "demo"}}
+        with mock.patch.object(Reader, "list", return_value=[demo]):
+            ledger.run(f"local kubeconfig --plane project/nope {where}")
         ledger.run(f"local user add {where}")
         ledger.run(f"local user add ana {where}")
     with state.hold():

@@ -9,11 +9,12 @@ from datum_compute.api import planes
 from datum_compute.api.planes import PROJECT
 from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, usage
+from datum_compute.cli.errors import CommandError, Exit, unknown, usage
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import is_project
 from datum_compute.cli.quick.connect import reader_for
 from datum_compute.cli.render.output import duration, show
+from datum_compute.cli.tables import PROJECTS
 from datum_compute.client import errors, kubeconfig
 from datum_compute.client.call import RawCall
 
@@ -108,8 +109,18 @@ def connection_to(state: StateDirectory, running: RunningPlatform) -> kubeconfig
 def print_kubeconfig(context: Context, state: StateDirectory) -> int:
     running, settings = running_platform(state)
     plane = context.args.plane or PROJECT.plane(context.args.project or settings.project)
-    context.show(_kubeconfig(state, running, settings, plane).rstrip())
+    text = _kubeconfig(state, running, settings, plane)
+    if planes.plane_type(plane) is PROJECT:
+        _require_project(state, running, planes.cluster_name(plane))
+    context.show(text.rstrip())
     return 0
+
+
+def _require_project(state: StateDirectory, running: RunningPlatform, name: str) -> None:
+    root = reader_for(connection_to(state, running), cluster="local platform")
+    known = sorted(each["metadata"]["name"] for each in root.list(PROJECTS))
+    if name not in known:
+        raise unknown("project", name, known, command("projects", "create", name))
 
 
 def store_kubeconfig(state: StateDirectory, running: RunningPlatform) -> None:

@@ -61,7 +61,10 @@ class Progress:
             self._display.close()
 
     def show(self, current: Sequence[RowProgress], *, watched_until: float | None = None) -> None:
-        """``watched_until``: everything is done, and is watched to that time."""
+        """``watched_until``: everything is done, and is watched to that time. When no rows are
+        left, the last ones stay."""
+        if not current:
+            return
         self._current = tuple(current)
         opened = watched_until is not None and watched_until != self._watched_until
         self._watched_until = watched_until

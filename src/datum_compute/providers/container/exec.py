@@ -224,14 +224,15 @@ class ContainerCommand:
         return found
 
 
-def session_processes(leader: int, container: str) -> list[int]:
-    """The processes of this host that belong to a session of this container; none where the
-    engine runs its containers on another host, whose ids mean nothing here."""
+def session_processes(leader: int | None, container: str) -> list[int]:
+    """The processes of this host that belong to a session of this container, or to any of its
+    sessions; none where the engine runs its containers on another host, whose ids mean nothing
+    here."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            is_mine = int(fields[3]) == leader and fields[0] != "Z"
+            is_mine = leader in (None, int(fields[3])) and fields[0] != "Z"
             if is_mine and container in (entry / "cgroup").read_text():
                 found.append(int(entry.name))
         except OSError:
@@ -239,9 +240,14 @@ def session_processes(leader: int, container: str) -> list[int]:
     return found
 
 
-def signal_session(leader: int, container: str, number: signal.Signals) -> None:
+def signal_session(leader: int | None, container: str, number: signal.Signals) -> bool:
+    """Whether this platform may signal all of them."""
+    may_signal = True
     for pid in session_processes(leader, container):
         try:
             os.kill(pid, number)
-        except (ProcessLookupError, PermissionError):
-            continue  # of a user whose processes this platform may not end, such as an engine's
+        except ProcessLookupError:
+            continue
+        except PermissionError:
+            may_signal = False  # of a user whose processes this platform may not end
+    return may_signal

@@ -32,7 +32,7 @@ _ADDRESS = re.compile(
 )
 _NETWORK_ADDRESS = re.compile(r"ip address .* already allocated", re.IGNORECASE)
 _NAME = re.compile(r"already in use by|name .* is already in use|is already in use", re.IGNORECASE)
-_STALE_TASK = re.compile(r"task [0-9a-f]{64}: already exists")
+_STALE_TASK = re.compile(r"task [0-9a-f]{64}: already exists|^id already in use$")
 _OVERLAP = re.compile(
     r"overlaps with other one|is already used on the host|subnet .* used by", re.I
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
+import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -576,8 +577,18 @@ class ContainerProvider:
         self._leave_address(target.uid, error)
 
     async def _remove_containers(self, target: InstanceTarget) -> None:
-        for container in reversed(sandbox_of(target).containers):
-            await self._engine().remove(spec.container_name(target.instance, container.name))
+        found = await self._engine().containers({LABEL_UID: target.uid})
+        for identifier in spec.removal_order(found):
+            await self._engine().remove(identifier)
+        self._end_leftovers(target.uid, found)
+
+    def _end_leftovers(self, uid: str, removed: Sequence[dict[str, Any]]) -> None:
+        """docker that was killed in the middle of a start leaves a process that it knows nothing
+        of. That has the addresses of the container on its network, so that a successor with the
+        same ones is not reached."""
+        for each in removed:
+            if not _runs(each) and not exec.signal_session(None, str(each["Id"]), signal.SIGKILL):
+                self._interfaces.leave(uid)
 
     def _leave_address(self, uid: str, error: EngineRefused | None) -> None:
         """Leave the address that is taken to whoever else has it."""
@@ -653,6 +664,7 @@ class ContainerProvider:
             async with self._slots:
                 for identifier in spec.removal_order(found):
                     await engine.remove(identifier)
+                self._end_leftovers(target.uid, found)
                 await self._volumes.remove(target.uid, target.instance.metadata.name)
             run.removed = True
         finally:

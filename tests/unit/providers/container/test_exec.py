@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from datum_compute.client.remote_command import CommandRequest
-from datum_compute.providers.container.exec import ContainerCommand
+from datum_compute.providers.container.exec import ContainerCommand, session_processes
 from datum_compute.testing import loop
 
 STARTING = {"Running": False, "Pid": 0, "ExitCode": None}
@@ -66,3 +66,14 @@ def test_a_command_that_cannot_be_run_is_not_waited_for() -> None:
     engine = ScriptedExecs(STARTING, NOT_RUN, STARTING)
     loop.run(close_at_once(engine))
     assert engine.left == [STARTING]
+
+
+def test_processes_of_a_container_are_found_in_any_of_its_sessions() -> None:
+    control_group = Path("/proc/self/cgroup").read_text().strip()
+    with subprocess.Popen(["sleep", "4321"], start_new_session=True) as process:
+        try:
+            assert process.pid in session_processes(None, control_group)
+            assert session_processes(process.pid, control_group) == [process.pid]
+            assert session_processes(None, "of another container") == []
+        finally:
+            process.kill()

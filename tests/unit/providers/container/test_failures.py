@@ -89,6 +89,7 @@ def test_a_taken_address_is_one_of_the_network_or_one_of_the_host(
 
 
 def test_a_container_that_docker_never_starts_is_known_by_its_words() -> None:
-    stale = f"task {'0123456789abcdef' * 4}: already exists"
-    assert failures.is_never_started(EngineRefused(500, stale))
-    assert not failures.is_never_started(EngineRefused(409, "network web already exists"))
+    for text in (f"task {'0123456789abcdef' * 4}: already exists", "id already in use"):
+        assert failures.is_never_started(EngineRefused(500, text))
+    for text in ("network web already exists", "Bind for 127.64.0.1:80: address already in use"):
+        assert not failures.is_never_started(EngineRefused(500, text))

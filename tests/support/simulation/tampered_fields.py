@@ -39,6 +39,8 @@ RESTORED_SECONDS = 15.0
 RECREATED_SECONDS = 120.0
 """How long a field may stay changed, and how long it may take until all runs again after an object
 was deleted."""
+COPIED_SECONDS = 1.0
+"""How long a change may take to the copies on other planes."""
 
 _METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 _ITEM_KEYS = ("type", "name")
@@ -232,6 +234,9 @@ class Tamperer:
             else:
                 self.outcome.faults.append(f"{place}: {title} cannot be tried")
         await self._expect("settled again", self.settled, RECREATED_SECONDS, place)
+        # Copies on other planes may be of the object that was there before.
+        await asyncio.sleep(COPIED_SECONDS)
+        await self._expect("still settled", self.settled, RECREATED_SECONDS, place)
 
     async def _try(
         self, place: Place, owned: Sequence[Path], before: Wire, change: Tampering

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from datum_compute.apiserver.storage.sqlite.store import LogStore
+from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.widgets import WIDGETS_PATH, Caller, owned_by, widget_server
 
 NAMESPACES = "/api/v1/namespaces"
@@ -212,11 +214,18 @@ async def test_a_restart_resumes_interrupted_collection(tmp_path: Path) -> None:
         owner = await caller.create("owner")
         await caller.create("child", ownerReferences=owned_by(owner))
         await caller.call("POST", NAMESPACES, {"metadata": {"name": "room"}})
-        await caller.call("DELETE", f"{NAMESPACES}/room")
-        await caller.delete("owner")
-        plane = caller.embedded.store.planes["cell/dfw"]
-        # Nothing has looked yet, so this is what the next start finds.
-        assert plane.get(("widgets.example.com", "default", "child")) is not None
+        _, room = await caller.call("GET", f"{NAMESPACES}/room")
+    # What a server leaves that is killed before it collects.
+    store = LogStore(SimulatedEnvironment(), str(path))
+    plane = store.planes["cell/dfw"]
+    stored = plane.get(("widgets.example.com", "default", "owner"))
+    assert stored is not None
+    plane.remove("widgets.example.com", owner, stored)
+    room["metadata"]["deletionTimestamp"] = room["metadata"]["creationTimestamp"]
+    room["status"] = {"phase": "Terminating"}
+    plane.put("namespaces", room, plane.get(("namespaces", "", "room")))
+    await store.wait_durable()
+    store.close()
 
     async with widget_server(path=path) as caller:
         await _settle()

@@ -61,8 +61,8 @@ class _PropagationFault(Enum):
     BEHIND = auto()
     """The cell answers, and its report is on an older spec."""
     SWITCHING = auto()
-    """The cell answers, and has not reported that all is stopped or started, as it was told. That
-    may take long, so it is no failure."""
+    """The cell answers, and has not reported that all is stopped or started as asked. That may
+    take long, so it is no failure."""
 
 
 _REPORTED = (_PropagationFault.BEHIND, _PropagationFault.SWITCHING)

@@ -53,7 +53,8 @@ def operate(plane: GadgetPlane, tmp_path: Path) -> Callable[[], Any]:
             )
             yield
             process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
+            # A write of its own may wait for its webhook, which no longer answers, for 30 s.
+            assert process.wait(100) == 0
         finally:
             process.kill()
             process.wait()

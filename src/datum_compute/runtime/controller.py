@@ -139,8 +139,8 @@ class Controller:
         start_limiter: StartLimiter | None = None,
     ) -> None:
         """Until cancelled or closed. Fleets are run by the manager. Watches are followed at
-        once, so that a replica that is not ``elected`` yet has nothing to catch up on.
-        ``start_limiter`` is shared with the others on this loop."""
+        once; reconciles run when ``elected`` returns. ``start_limiter`` is shared with the others
+        on this loop."""
         random = env.random(f"runtime.controller.{self.name}")
         queue = self._queue = self._new_queue(random.random, metrics, start_limiter)
         try:

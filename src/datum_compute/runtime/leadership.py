@@ -107,6 +107,11 @@ class Leadership:
         """Whether this process may act now."""
         return asyncio.get_running_loop().time() < self._until
 
+    @property
+    def elected(self) -> bool:
+        """Whether this process leads, or did before it lost."""
+        return self._elected.is_set()
+
     async def wait_elected(self) -> None:
         await self._elected.wait()
 

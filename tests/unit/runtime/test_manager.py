@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -11,11 +13,14 @@ from datum_compute.fleets.static import StaticFleet
 from datum_compute.runtime import health
 from datum_compute.runtime.controller import Controller, Watch
 from datum_compute.runtime.health import HealthCheck
+from datum_compute.runtime.leadership import Leadership, LeaseName
 from datum_compute.runtime.log_context import ContextFilter
 from datum_compute.runtime.manager import Manager
 from datum_compute.runtime.request import Request
+from datum_compute.runtime.tasks import stop_tasks
 from datum_compute.runtime.watches.mapping import itself
 from datum_compute.testing.environment import SimulatedEnvironment
+from datum_compute.testing.server import embedded_server
 from tests.support.runtime.blocks import running
 from tests.support.runtime.fake_plane import WIDGETS, FakePlane
 
@@ -34,10 +39,10 @@ class Slow:
         self.ended.append(request.name)
 
 
-def managed(slow: Slow, plane: FakePlane) -> Manager:
+def managed(slow: Slow, plane: FakePlane, leadership: Leadership | None = None) -> Manager:
     env = SimulatedEnvironment()
     fleet = StaticFleet("fleet", {"one": plane}, env)
-    manager = Manager("test", env)
+    manager = Manager("test", env, leadership=leadership)
     watch = Watch(fleet, WIDGETS, itself)
     manager.add(Controller("slow", fleet, slow, watches=[watch], workers=2))
     return manager
@@ -70,6 +75,53 @@ async def test_draining_ends_at_its_timeout() -> None:
         assert asyncio.get_running_loop().time() - before == pytest.approx(8.0)
 
     assert slow.ended == []
+
+
+@asynccontextmanager
+async def replica_beside_a_leader(
+    slow: Slow, plane: FakePlane
+) -> AsyncIterator[tuple[Manager, asyncio.Task[None]]]:
+    """A running manager that does not lead, and the task that does."""
+    async with embedded_server() as embedded:
+        lease, env = LeaseName("default", "lease"), SimulatedEnvironment()
+        client = embedded.client("cell/dfw")
+        leader = Leadership(client, lease, "leader", env)
+        leading = asyncio.create_task(leader.run())
+        await leader.wait_elected()
+        replica = managed(slow, plane, Leadership(client, lease, "replica", env))
+        try:
+            async with running(replica):
+                yield replica, leading
+        finally:
+            await stop_tasks([leading])
+
+
+async def test_a_replica_follows_nothing_until_it_is_elected() -> None:
+    plane, slow = FakePlane(), Slow(0.0)
+    plane.put("a")
+    async with replica_beside_a_leader(slow, plane) as (replica, leading):
+        await replica.wait_ready()
+        await asyncio.sleep(60.0)
+        plane.put("b")
+        await asyncio.sleep(1.0)
+        standing_by = (plane.open_watches, replica.missing(), list(slow.begun))
+        await stop_tasks([leading])
+        await asyncio.sleep(10.0)
+
+        assert standing_by == (0, [], [])
+        assert sorted(slow.ended) == ["a", "b"]
+        assert plane.open_watches == 1
+
+
+async def test_a_replica_that_could_not_lead_is_not_ready() -> None:
+    plane = FakePlane()
+    plane.unserved.add("widgets")
+    async with replica_beside_a_leader(Slow(0.0), plane) as (replica, _):
+        await asyncio.sleep(60.0)
+        assert "NotServed" in "".join(replica.missing())
+        plane.unserved.clear()
+        await replica.wait_ready()
+        assert replica.missing() == []
 
 
 async def test_a_failed_check_lists_what_is_missing() -> None:

@@ -112,6 +112,7 @@ class Intake:
             engagements.clear()
         self._unlisten.clear()
         self._open.clear()
+        self._others_ready = False
 
     def is_open(self, cluster_name: str) -> bool:
         return cluster_name in self._open

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -38,6 +40,30 @@ async def test_memory_that_was_freed_in_pieces_is_given_back_within_a_minute() -
 
     assert before - resident_bytes() > 50_000_000
     assert len(kept) == 500
+
+
+class Node:
+    """Refers to itself, so only the garbage collector frees it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+async def test_long_lived_garbage_is_collected_within_a_minute() -> None:
+    gc.freeze()  # the objects of other tests would be too many
+    gc.disable()
+    try:
+        trim_regularly(asyncio.get_running_loop())
+        node = Node()
+        seen = weakref.ref(node)
+        await asyncio.sleep(TRIM_SECONDS + 1)
+        del node
+        await asyncio.sleep(TRIM_SECONDS)
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+    assert seen() is None
 
 
 def test_a_program_may_open_as_many_files_as_the_system_lets_it() -> None:

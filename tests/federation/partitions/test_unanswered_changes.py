@@ -13,6 +13,7 @@ import pytest
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.testing.expectations import eventually
+from tests.support.federation import data
 from tests.support.federation.partitions import DEPLOYMENT, MINUTE, deployed, uids_in_cell
 from tests.support.federation.stage import Stage, stage
 from tests.support.objects import condition
@@ -70,3 +71,22 @@ async def test_a_deployment_whose_namespace_was_lost_too_is_sent_again() -> None
             "two in each city", lambda: missing_for_image(on, "acme/web:1", 4), within=2 * MINUTE
         )
         assert await propagated(on) == ("", "")
+
+
+@pytest.mark.parametrize("seconds", [UNNOTICED, NOTICED])
+async def test_data_that_was_created_meanwhile_arrives(seconds: float) -> None:
+    async with stage() as on:
+        await on.project.create(core.CONFIG_MAPS, data.config_map(), NAMESPACE)
+        await data.deploy(on, data.named())
+        await data.until_deployment(on, compute.REASON_SOURCE_NOT_FOUND)
+        hang(on)
+        await on.project.create(core.SECRETS, data.secret(), NAMESPACE)
+        await asyncio.sleep(seconds)
+        on.network.heal()
+        await asyncio.sleep(MINUTE)
+        await data.until_running(on, "DFW")
+        await data.until_deployment(on, compute.REASON_DATA_READY)
+        await asyncio.sleep(MINUTE)
+        written = on.writes()
+        await asyncio.sleep(60 * MINUTE)
+        assert on.writes() == written

@@ -25,6 +25,7 @@ from datum_compute.api.meta import EMPTY, Object
 from datum_compute.controllers.management.federation import bindings
 from datum_compute.controllers.management.federation.interpreter import has_status_aggregation
 from datum_compute.controllers.management.federation.signals import FederationSignals
+from datum_compute.decisions.references import ERRORS, decide_data_condition, references_of
 from datum_compute.env import Environment
 from datum_compute.runtime.cache.quarantine import readable
 from datum_compute.runtime.cluster import Cluster
@@ -63,9 +64,15 @@ class _PropagationFault(Enum):
     SWITCHING = auto()
     """The cell answers, and has not reported that all is stopped or started as asked. That may
     take long, so it is no failure."""
+    UNINFORMED = auto()
+    """The cell answers, and its report says of the data what the copy's annotations said before."""
 
 
-_REPORTED = (_PropagationFault.BEHIND, _PropagationFault.SWITCHING)
+_REPORTED = (
+    _PropagationFault.BEHIND,
+    _PropagationFault.SWITCHING,
+    _PropagationFault.UNINFORMED,
+)
 """Found by what the cell reports, which takes longer than what Karmada does."""
 _Finding = tuple[_PropagationFault, bytes]
 """A fault, and the report it was found in: a cell that has reported anew has its time again."""
@@ -169,6 +176,23 @@ def _find_in_report(hub_deployment: Object, binding: Object, *, answers: bool) -
     if observed < view.source_generation:
         return _PropagationFault.BEHIND, b"%d" % observed
     stopped = bool(view.suspended_by)
-    return (
-        (_PropagationFault.SWITCHING, b"%d" % stopped) if stopped != view.status.suspended else None
-    )
+    if stopped != view.status.suspended:
+        return _PropagationFault.SWITCHING, b"%d" % stopped
+    if old := _old_data_reason(view):
+        return _PropagationFault.UNINFORMED, old.encode()
+    return None
+
+
+def _old_data_reason(deployment: compute.WorkloadDeployment) -> str:
+    """What the cell reports of the data, where it is not what follows from the annotations; else
+    empty. That data is on its way does not follow from them."""
+    found = deployment.status.conditions
+    reported = conditions.find(found, compute.CONDITION_REFERENCED_DATA_READY)
+    if reported is None or reported.reason not in (*ERRORS, compute.REASON_RESOLVING):
+        return ""
+    template = deployment.spec.template
+    references = references_of(template.spec)
+    entries = {each.entry for each in references}
+    notes = deployment.metadata.annotations
+    decided = decide_data_condition(references, notes, entries, template.metadata.annotations)
+    return "" if decided is not None and decided.reason == reported.reason else reported.reason

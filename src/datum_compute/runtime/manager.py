@@ -56,7 +56,7 @@ class Manager:
         self._started = asyncio.Event()
         self._ready = asyncio.Event()
         self._ended = asyncio.Event()
-        self._standing_by = False
+        self._awaits_election = False
 
     def add(self, *controllers: Controller) -> None:
         if self._started.is_set():
@@ -126,10 +126,10 @@ class Manager:
         self._ready.set()
         if self.leadership is None or self.leadership.elected:
             return
-        self._standing_by = True
+        self._awaits_election = True
         await tasks.stop(*following)
         await self.leadership.wait_elected()
-        self._standing_by = False
+        self._awaits_election = False
         self._follow(tasks)
 
     async def wait_ready(self) -> None:
@@ -147,7 +147,7 @@ class Manager:
 
     def missing(self) -> list[str]:
         """What it waits for before it is ready; empty when it is."""
-        if self._standing_by:
+        if self._awaits_election:
             return []
         found = [text for controller in self.controllers for text in controller.missing()]
         return list(dict.fromkeys(found))

@@ -104,11 +104,11 @@ async def test_a_replica_follows_nothing_until_it_is_elected() -> None:
         await asyncio.sleep(60.0)
         plane.put("b")
         await asyncio.sleep(1.0)
-        standing_by = (plane.open_watches, replica.missing(), list(slow.begun))
+        before = (plane.open_watches, replica.missing(), list(slow.begun))
         await stop_tasks([leading])
         await asyncio.sleep(10.0)
 
-        assert standing_by == (0, [], [])
+        assert before == (0, [], [])
         assert sorted(slow.ended) == ["a", "b"]
         assert plane.open_watches == 1
 

@@ -26,6 +26,9 @@ DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 MEGABYTE = 2**20
 OBJECTS = 500
 MAX_MEMORY = 400 * MEGABYTE
+LONGEST_SECONDS = 0.25
+ATTEMPTS = 3
+"""On a busy machine each client waits for the processor, too: the shortest of these counts."""
 
 
 class ServerProcess:
@@ -100,23 +103,23 @@ async def server_process(directory: Path) -> AsyncIterator[ServerProcess]:
 async def test_lists_that_are_not_read_cost_little_memory_and_delay_no_other_client(
     tmp_path: Path,
 ) -> None:
-    async with server_process(tmp_path) as server, AsyncExitStack() as stack:
+    async with server_process(tmp_path) as server:
         await server.create("small", 10)
         for number in range(OBJECTS):
             await server.create(f"w{number}", MEGABYTE)
-        usual = await server.longest_wait(2)
         before = server.memory()
 
-        readers = [stack.enter_async_context(server.unread(WIDGETS_PATH)) for _ in range(6)]
-        meanwhile = asyncio.create_task(server.longest_wait(5))
-        await asyncio.gather(*readers)
-        longest = await meanwhile
-        held = server.memory() - before
+        waits = []
+        while not waits or (min(waits) >= LONGEST_SECONDS and len(waits) < ATTEMPTS):
+            async with AsyncExitStack() as stack:
+                meanwhile = asyncio.create_task(server.longest_wait(5))
+                for _ in range(6):
+                    await stack.enter_async_context(server.unread(WIDGETS_PATH))
+                waits.append(await meanwhile)
+                assert server.memory() - before < 60 * MEGABYTE
+                assert server.memory() < MAX_MEMORY
 
-        # On a busy machine each client waits for the processor, too.
-        assert longest < 0.25 + 3 * usual
-        assert held < 60 * MEGABYTE
-        assert server.memory() < MAX_MEMORY
+        assert min(waits) < LONGEST_SECONDS
 
 
 async def test_a_long_list_delays_no_other_client(tmp_path: Path) -> None:
@@ -124,7 +127,6 @@ async def test_a_long_list_delays_no_other_client(tmp_path: Path) -> None:
         await server.create("small", 10)
         for number in range(OBJECTS):
             await server.create(f"w{number}", MEGABYTE)
-        usual = await server.longest_wait(2)
 
         async def read_all() -> int:
             total = 0
@@ -135,9 +137,13 @@ async def test_a_long_list_delays_no_other_client(tmp_path: Path) -> None:
                     total += len(chunk)
             return total
 
-        meanwhile = asyncio.create_task(server.longest_wait(4))
-        assert await read_all() > (OBJECTS - 1) * MEGABYTE
-        assert await meanwhile < 0.25 + 3 * usual
+        waits = []
+        while not waits or (min(waits) >= LONGEST_SECONDS and len(waits) < ATTEMPTS):
+            meanwhile = asyncio.create_task(server.longest_wait(4))
+            assert await read_all() > (OBJECTS - 1) * MEGABYTE
+            waits.append(await meanwhile)
+
+        assert min(waits) < LONGEST_SECONDS
 
 
 async def test_watches_that_are_not_read_are_bounded_and_given_back(tmp_path: Path) -> None:

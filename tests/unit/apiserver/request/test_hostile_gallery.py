@@ -30,6 +30,8 @@ pytestmark = pytest.mark.realtime
 SHARE = 20
 LONGEST_SECONDS = 0.1
 """CPU time of one turn of the loop: how long others wait, on a machine that does nothing else."""
+ATTEMPTS = 3
+"""A busy machine makes a turn longer, and never shorter: the shortest of these counts."""
 
 
 @asynccontextmanager
@@ -104,14 +106,18 @@ async def test_the_loop_serves_others_during_each_request_of_full_size(tmp_path:
     with webhook_process(tmp_path) as (url, bundle):
         async with stage() as caller:
             for shape in all_shapes(url, bundle):
-                for sent in shape.setup:
-                    await send(caller, sent)
-                meter, prepared = LoopMeter(), shape.sent._replace(body=shape.sent.raw)
-                response = await meter.measure(send(caller, prepared))
-                if found := faults(shape, response):
-                    wrong[shape.name] = found
-                await meter.measure(clean_up(caller, shape))
-                if meter.longest_seconds > LONGEST_SECONDS:
+                for _ in range(ATTEMPTS):
+                    meter = LoopMeter()
+                    for sent in shape.setup:
+                        await send(caller, sent)
+                    prepared = shape.sent._replace(body=shape.sent.raw)
+                    response = await meter.measure(send(caller, prepared))
+                    if found := faults(shape, response):
+                        wrong[shape.name] = found
+                    await meter.measure(clean_up(caller, shape))
+                    if meter.longest_seconds <= LONGEST_SECONDS:
+                        break
+                else:
                     slow[shape.name] = meter.longest_seconds
 
     assert wrong == {}

@@ -12,6 +12,7 @@ from datum_compute.apiserver.storage.sqlite import store as store_module
 from datum_compute.apiserver.storage.sqlite.log_file import WAL_BYTES
 from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.testing.environment import SimulatedEnvironment
+from tests.support.apiserver.recorded_disk import Operation, recorded_disk
 from tests.support.apiserver.stores import contents, put, remove
 
 MEGABYTE = "x" * 1_000_000
@@ -70,6 +71,26 @@ async def test_a_flood_of_large_objects_shortens_the_history_instead_of_filling_
     newest = plane.table("things").since(plane.compacted)
     assert all(store.value(event.after) for event in newest)
     store.close()
+
+
+async def test_a_commit_is_acknowledged_before_the_checkpoint_that_it_makes_due(
+    tmp_path: Path,
+) -> None:
+    checkpoints = 0
+    with recorded_disk() as disk:
+        store = LogStore(SimulatedEnvironment(), str(tmp_path / "state.db"))
+        plane = store.open_plane("project/demo")
+        for number in range(40):
+            disk.operations.clear()
+            put(plane, f"large-{number}", annotations={"fill": MEGABYTE})
+            await store.wait_durable()
+            assert {each.file for each in disk.operations} == {"state.db-wal"}
+            await asyncio.sleep(0.001)
+            checkpoints += Operation("state.db", "sync") in disk.operations
+        store.close()
+
+    # Of 40 MB, about one in every 4 MB.
+    assert 8 <= checkpoints <= 12
 
 
 async def test_a_small_history_is_kept_for_its_whole_time(tmp_path: Path) -> None:

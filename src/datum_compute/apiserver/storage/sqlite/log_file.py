@@ -91,8 +91,12 @@ SELECT_HEAD = "SELECT * FROM planes WHERE name = ''"
 """The record of the last commit lies among the planes: each commit writes there anyway, and a
 table of its own would be one more page to write and sync, 50 µs (measured)."""
 
-WAL_BYTES = 4 * 1024 * 1024
-"""What is kept of the write-ahead log after a checkpoint: SQLite checkpoints at about this size."""
+WAL_BYTES = 16 * 1024 * 1024
+"""What is kept of the write-ahead log after a checkpoint. Room for a few large objects: a commit
+that makes the file longer takes the disk longer to sync."""
+
+WAL_PAGES = 1000
+"""A checkpoint is due once the write-ahead log has this many: SQLite's own default."""
 
 _log = get_logger(__name__)
 
@@ -290,6 +294,9 @@ class LogFile:
         self._users: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._db = apsw.Connection(path)
+        self._wal_pages = 0
+        # Instead of SQLite's own, which lets the commit that reaches the limit wait for it.
+        self._db.set_wal_hook(self._note_wal)
         try:
             # Set before the first table exists, else it takes a full vacuum to change.
             self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -479,6 +486,21 @@ class LogFile:
     def shrink(self, pages: int) -> None:
         """Take up to this many free pages out of the file, inside a transaction."""
         self._db.execute(f"PRAGMA incremental_vacuum({pages:d})").fetchall()
+
+    def _note_wal(self, _: apsw.Connection, __: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        return self._wal_pages >= WAL_PAGES
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database, as far as readers and the disk allow: what
+        cannot be moved stays in the log."""
+        self._wal_pages = 0
+        with suppress(apsw.Error):
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
     def truncate_wal(self) -> None:
         """Move the write-ahead log into the database and empty it; a reader may prevent it."""

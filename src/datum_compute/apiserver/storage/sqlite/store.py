@@ -65,7 +65,7 @@ BATCH_TURNS = 2
 COMPACTION_ROWS = 256
 """Rows deleted per transaction, so that no write waits long behind a compaction. A guess."""
 
-COMPACTION_BYTES = 8 * 1024 * 1024
+COMPACTION_BYTES = 4 * 1024 * 1024
 """Bytes of objects deleted per transaction: SQLite reads every page of a value to free it."""
 
 VACUUM_PAGES = 512
@@ -438,15 +438,29 @@ class LogStore:
             if not waiter.done():  # the request may have been cancelled
                 waiter.set_result(None)
         _deliver(batch)
-        if self.history_bytes > HISTORY_BYTES and self._relief is None:
-            self._relief = asyncio.get_running_loop().call_soon(self._relieve)
+        self._relieve_soon()
 
-    def _relieve(self) -> None:
-        """Compact one step without waiting for the next compaction: the disk may be filling."""
+    def _relieve_soon(self) -> None:
+        is_due = self._file.needs_checkpoint or self.history_bytes > HISTORY_BYTES
+        if is_due and self._relief is None:
+            self._relief = asyncio.get_running_loop().call_soon(self._relieve, 1)
+
+    def _relieve(self, turns: int) -> None:
+        """A checkpoint, or a step of a compaction that cannot wait as the disk may be filling. Each
+        in a turn of its own: the next one resumes the requests that waited for the commit, and
+        sends their responses at its end."""
+        if turns:
+            self._relief = asyncio.get_running_loop().call_soon(self._relieve, turns - 1)
+            return
         self._relief = None
-        if self.broken is None and self._room is None:
+        if self.broken is not None or self._room is not None:
+            return
+        if self._file.needs_checkpoint:
+            self._file.checkpoint()
+        else:
             with suppress(StoreFull):
                 self.compact_step()
+        self._relieve_soon()
 
     def _transact(self, purpose: str, write: Callable[[], None]) -> None:
         """Commit what ``write`` does to the file. Raises StoreFull with the file as it was; after

@@ -20,6 +20,7 @@ from datum_compute.client.http.request_encoder import RequestEncoder
 from datum_compute.client.transport import HttpRequest, HttpResponse, close_stream
 
 API = "/v1.41"
+PODMAN_API = "/v4.0.0/libpod"
 CALL_SECONDS = 120.0
 """The deadline of one call. Creating and starting take a tenth of a second on a quiet machine and
 seconds on a busy one; a call that takes longer than this hangs. A guess."""
@@ -87,7 +88,17 @@ class ContainerEngine:
                 return await self._call("GET", "/containers/json", params=params) or []
             except EngineRefused:
                 pass  # podman fails when one is removed while it lists them
+        if await self.is_podman():
+            await self._end_removals(params)
         return await self._call("GET", "/containers/json", params=params) or []
+
+    async def _end_removals(self, params: Mapping[str, str]) -> None:
+        """podman that was killed in the middle of a removal lists none of these containers until
+        that one is removed. Only its own API shows which it is."""
+        found = await self._call("GET", "/containers/json", params=params, prefix=PODMAN_API)
+        for each in found or []:
+            if each["State"] == "removing":
+                await self.remove(each["Id"])
 
     async def inspect(self, container: str) -> Json | None:
         found: Json | None = await self._found("GET", f"/containers/{container}/json")

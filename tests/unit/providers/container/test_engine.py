@@ -1,0 +1,79 @@
+"""Containers of an engine that was killed in the middle of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from datum_compute.providers.container.engine import ContainerEngine, EngineRefused
+
+pytestmark = pytest.mark.realtime
+
+
+class Podman:
+    """As podman 4.3 after a kill: while one container is half removed, it lists none."""
+
+    def __init__(self, *, is_podman: bool = True, can_remove: bool = True) -> None:
+        self.states = {"a": "running", "b": "removing", "c": "exited"}
+        self._is_podman = is_podman
+        self._can_remove = can_remove
+
+    def answer(self, method: str, path: str) -> tuple[int, Any]:
+        if method == "DELETE":
+            if not self._can_remove:
+                return 500, {"message": "the storage is busy"}
+            return (204, None) if self.states.pop(path.rpartition("/")[2], "") else (404, {})
+        if path == "/_ping":
+            return 200, None
+        listed = [{"Id": name, "State": state} for name, state in self.states.items()]
+        if "/libpod/" in path:
+            return (200, listed) if self._is_podman else (404, {"message": "page not found"})
+        if "removing" in self.states.values():
+            return 500, {"message": 'getting container from store "b": container not known'}
+        return 200, listed
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.read(10_000):
+            method, target, _ = head.decode().split(" ", 2)
+            code, body = self.answer(method, target.partition("?")[0])
+            content = b"" if body is None else json.dumps(body).encode()
+            version = "libpod-api-version: 4.3.1\r\n" if self._is_podman else ""
+            length = "" if code == 204 else f"content-length: {len(content)}\r\n"
+            writer.write(f"HTTP/1.1 {code} -\r\n{version}{length}\r\n".encode() + content)
+        writer.close()
+
+
+@asynccontextmanager
+async def engine_of(podman: Podman, directory: Path) -> AsyncIterator[ContainerEngine]:
+    path = directory / "engine.sock"
+    server = await asyncio.start_unix_server(podman.serve, str(path))
+    async with server, ContainerEngine(str(path)) as engine:
+        yield engine
+
+
+async def test_a_half_removed_container_is_removed_and_the_others_are_listed(
+    tmp_path: Path,
+) -> None:
+    podman = Podman()
+    async with engine_of(podman, tmp_path) as engine:
+        found = await engine.containers({"key": "value"})
+
+    assert [each["Id"] for each in found] == ["a", "c"]
+    assert podman.states == {"a": "running", "c": "exited"}
+
+
+@pytest.mark.parametrize(
+    "podman", [Podman(is_podman=False), Podman(can_remove=False)], ids=["docker", "not removed"]
+)
+async def test_a_list_that_stays_refused_is_an_error(podman: Podman, tmp_path: Path) -> None:
+    async with engine_of(podman, tmp_path) as engine:
+        with pytest.raises(EngineRefused):
+            await engine.containers({"key": "value"})
+
+    assert podman.states == {"a": "running", "b": "removing", "c": "exited"}

@@ -9,6 +9,8 @@ PYTEST := $(BIN)/python -m pytest
 SPACE := $(subst ,, )
 export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Where images of containers set it, every process of the tests would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help up down test test-long test-cluster test-karmada test-containers test-clients test-browser test-campaign check bench generate record-rights plugin image artifact clean

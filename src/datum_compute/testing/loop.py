@@ -54,7 +54,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     """Runs callbacks in a seeded order on virtual time, which starts at 0."""
 
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
+    _scheduled: list[tuple[float, int, asyncio.TimerHandle]]
+    """When each timer is due, and its number, which keeps the order of creation among those due
+    at the same moment."""
     _stopping: bool
     _timer_cancelled_count: int
 
@@ -91,6 +93,18 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._tasks[task] = None
         return task
 
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Ts]], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        # As the base class does, without its checks for debugging: half the calls of a run.
+        self._check_closed()  # type: ignore[attr-defined]
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
     def call_at(
         self,
         when: float,
@@ -99,8 +113,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         self._timers_made += 1
-        timer = _Timer(self._timers_made, when, callback, args, self, context)
-        heapq.heappush(self._scheduled, timer)
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._scheduled, (when, self._timers_made, timer))
         timer._scheduled = True  # type: ignore[attr-defined]  # its cancel() reads it
         return timer
 
@@ -126,8 +140,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._rounds = 0  # what stops the loop now may need some more
             raise Livelock(f"at {self._now:g}: {_describe(self.pending_tasks(), _BUSY)}")
         scheduled, now = self._scheduled, self._now
-        while scheduled and scheduled[0]._when <= now:  # type: ignore[attr-defined]
-            timer = heapq.heappop(scheduled)
+        while scheduled and scheduled[0][0] <= now:
+            timer = heapq.heappop(scheduled)[2]
             timer._scheduled = False  # type: ignore[attr-defined]
             if timer.cancelled():
                 self._timer_cancelled_count -= 1
@@ -144,8 +158,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _jump(self) -> None:
         if not self._scheduled:
             raise Deadlock(_describe(self.pending_tasks()))
-        if self._scheduled[0].when() > self._now:
-            self._now = self._scheduled[0].when()
+        when = self._scheduled[0][0]
+        if when > self._now:
+            self._now = when
             self._rounds = 0
         if self._now > self._limit:
             waiting = _describe(self.pending_tasks())
@@ -156,16 +171,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         cancelled = self._timer_cancelled_count
         if cancelled > 100 and cancelled * 2 > len(self._scheduled):
             kept = []
-            for timer in self._scheduled:
-                if timer.cancelled():
-                    timer._scheduled = False  # type: ignore[attr-defined]
+            for entry in self._scheduled:
+                if entry[2].cancelled():
+                    entry[2]._scheduled = False  # type: ignore[attr-defined]
                 else:
-                    kept.append(timer)
+                    kept.append(entry)
             heapq.heapify(kept)
             self._scheduled = kept
             self._timer_cancelled_count = 0
-        while self._scheduled and self._scheduled[0].cancelled():
-            heapq.heappop(self._scheduled)._scheduled = False  # type: ignore[attr-defined]
+        while self._scheduled and self._scheduled[0][2].cancelled():
+            heapq.heappop(self._scheduled)[2]._scheduled = False  # type: ignore[attr-defined]
             self._timer_cancelled_count -= 1
 
     def _asyncgen_finalizer_hook(self, agen: AsyncGenerator[Any, Any]) -> None:
@@ -178,28 +193,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def _process_events(self, event_list: Any) -> None:
         """There are no sockets, hence no events."""
-
-
-class _Timer(asyncio.TimerHandle):
-    """A timer that keeps the order of creation among those due at the same moment."""
-
-    __slots__ = ("_number",)
-
-    def __init__(
-        self,
-        number: int,
-        when: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: asyncio.AbstractEventLoop,
-        context: contextvars.Context | None,
-    ) -> None:
-        super().__init__(when, callback, args, loop, context)
-        self._number = number
-
-    def __lt__(self, other: Any) -> bool:
-        mine, others = self._when, other._when  # type: ignore[attr-defined]  # a hot path
-        return bool(mine < others or (mine == others and self._number < other._number))
 
 
 def _refuse(method: str, why: str) -> NoReturn:

@@ -82,15 +82,13 @@ class FreezingLoop(VirtualLoop):
         self._forget_cancelled_timers()
         if not self._ready and not self._stopping:
             self._jump()
-        due = [timer for timer in self._scheduled if timer.when() <= self.time()]
-        for timer in sorted(due):
-            self._scheduled.remove(timer)
+        while self._scheduled and self._scheduled[0][0] <= self.time():
+            *_, timer = heapq.heappop(self._scheduled)
             timer._scheduled = False  # type: ignore[attr-defined]  # its cancel() looks at it
             if timer.cancelled():
                 self._timer_cancelled_count -= 1
             else:
                 self._ready.append(timer)
-        heapq.heapify(self._scheduled)
 
     def _thaw(self) -> None:
         parked, self._parked = self._parked or [], None

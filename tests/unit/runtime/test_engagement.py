@@ -36,7 +36,7 @@ def _tasks() -> list[str]:
 def _timers() -> int:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
-    return len([timer for timer in loop._scheduled if not timer.cancelled()])
+    return len([timer for *_, timer in loop._scheduled if not timer.cancelled()])
 
 
 async def test_disengaging_leaves_no_task_timer_cache_or_queue_entry() -> None:

@@ -3,7 +3,6 @@ of a fact without its row."""
 
 from __future__ import annotations
 
-import ast
 import re
 from functools import cache
 from pathlib import Path
@@ -35,13 +34,12 @@ def rows() -> list[tuple[str, str]]:
     return found
 
 
+_TEST = re.compile(r"^ *(?:async )?def (test_\w+)\(", re.MULTILINE)
+"""Parsing every module of the tests takes a hundred times as long."""
+
+
 def names_of(path: Path) -> set[str]:
-    return {
-        node.name
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
-    }
+    return set(_TEST.findall(path.read_text()))
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from datum_compute.api import planes
-from datum_compute.api.planes import PLANE_TYPES, PROJECT, ROOT, PlaneType
+from datum_compute.api.planes import PROJECT, ROOT, PlaneType
 from datum_compute.api.resourcemanager.v1alpha1 import PROJECTS
 from datum_compute.apiserver.codec import decode_json, encode_json, json_equal
 from datum_compute.apiserver.kinds import builtin_rules, registry
@@ -20,7 +20,13 @@ from datum_compute.apiserver.kinds.registry import KindRegistry
 from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.lifecycle import Writer
-from datum_compute.apiserver.storage.protocol import PlaneStore, Store, StoreEvent, Table
+from datum_compute.apiserver.storage.protocol import (
+    PlaneStore,
+    Store,
+    StoredObject,
+    StoreEvent,
+    Table,
+)
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 
@@ -51,6 +57,8 @@ class Plane:
         self.store = store
         self.registry = KindRegistry(builtins)
         self.writer = Writer(env, store)
+        self.ensured: dict[str, StoredObject | None] = {}
+        """The versions of definitions that were found to be as the type of plane has them."""
         self.documents: dict[Any, Any] = {}
         """Cached discovery and OpenAPI documents, with the registry's generation."""
 
@@ -74,7 +82,8 @@ class PlaneRegistry:
     ) -> None:
         self._env = env
         self._store = store
-        self._definitions = {each: tuple(crds_for(each)) for each in PLANE_TYPES}
+        self._crds_for = crds_for
+        self._definitions: dict[PlaneType, dict[str, bytes]] = {}
         self._builtins = [*builtin_kinds(), *extra_kinds]
         self._planes: dict[str, Plane] = {}
         for stored in store.planes.values():
@@ -108,8 +117,8 @@ class PlaneRegistry:
             plane = self._add(plane_type, self._store.open_plane(name))
         for namespace in plane_type.namespaces:
             self._ensure_namespace(plane, namespace)
-        for definition in self._definitions[plane_type]:
-            self._ensure_definition(plane, definition)
+        for definition, body in self._definitions_of(plane_type).items():
+            self._ensure_definition(plane, definition, body)
         return plane
 
     def refresh(self) -> None:
@@ -129,7 +138,7 @@ class PlaneRegistry:
                 self._drop(plane.name)
 
     def _add(self, plane_type: PlaneType, stored: PlaneStore) -> Plane:
-        own = [each["metadata"]["name"] for each in self._definitions[plane_type]]
+        own = self._definitions_of(plane_type)
         plane = Plane(self._env, plane_type, stored, self._builtins, own)
         self._planes[stored.name] = plane
         return plane
@@ -145,20 +154,32 @@ class PlaneRegistry:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         plane.writer.create(kind, body)
 
-    def _ensure_definition(self, plane: Plane, definition: Mapping[str, Any]) -> None:
+    def _definitions_of(self, plane_type: PlaneType) -> dict[str, bytes]:
+        """By name, as JSON: those given are the caller's, what is stored may be changed."""
+        found = self._definitions.get(plane_type)
+        if found is None:
+            given = self._crds_for(plane_type)
+            found = {each["metadata"]["name"]: encode_json(each) for each in given}
+            self._definitions[plane_type] = found
+        return found
+
+    def _ensure_definition(self, plane: Plane, name: str, body: bytes) -> None:
         kind = plane.registry.builtin(builtin_rules.CRDS)
-        # Copied through JSON: the definition is the caller's, what is stored may be changed.
-        wanted = decode_json(encode_json(definition))
-        builtin_rules.before_write(builtin_rules.CRDS, wanted)
-        before = plane.store.table(builtin_rules.CRDS).get("", wanted["metadata"]["name"])
+        before = plane.store.table(builtin_rules.CRDS).get("", name)
+        is_served = plane.registry.serves(name)
+        if before is not None and is_served and plane.ensured.get(name) is before:
+            return
+        wanted = decode_json(body)
         if before is None:
             wanted.pop("status", None)
-            plane.writer.create(kind, wanted)
+            plane.ensured[name] = plane.writer.create(kind, wanted).stored
             return
+        builtin_rules.before_write(builtin_rules.CRDS, wanted)
         held = plane.writer.read(kind, before)
         outcome = kind.schema.process(wanted)
         is_same = not outcome.errors and json_equal(wanted["spec"], held.get("spec"))
-        if is_same and plane.registry.serves(before.name):
+        if is_same and is_served:
+            plane.ensured[name] = before
             return
         _log.info("definition put back", plane=plane.name, name=before.name)
         # Stored without comparing the two: what must not change by a request may be damaged here.

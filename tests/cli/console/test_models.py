@@ -71,9 +71,11 @@ def compare(here: CliSession, project: CopiedProject, overview: models.Overview)
     """The overview is computed with what it remembers, and from nothing."""
     here.wait(0.01)  # the copies follow
     known = here.act(project.read(overview.compute))
-    assert here.act(project.read(models.Overview().compute)) == expected_overview(here)
+    fresh = here.act(project.read(models.Overview().compute))
+    expected = expected_overview(here)
+    assert fresh == expected
     assert {key: each for key, each in known.items() if not key.startswith("quota/")} == {
-        key: each for key, each in expected_overview(here).items() if not key.startswith("quota/")
+        key: each for key, each in expected.items() if not key.startswith("quota/")
     }
     names = [key.partition("/")[2] for key in known if key.startswith("workloads/")]
     instances = sorted(key for key in known if key.startswith("instances/"))[:1]

@@ -18,6 +18,7 @@ from argparse import Namespace
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -53,8 +54,6 @@ class SessionEnvironment(SimulatedEnvironment):
     loop: VirtualLoop
 
     def now(self) -> Any:
-        from datetime import timedelta
-
         return self.start + timedelta(seconds=self.loop.time())
 
 

@@ -56,6 +56,13 @@ def test_a_pipe_goes_through_a_command_and_comes_back(person: Person, size: int)
     assert (done.stdout, done.stderr, done.returncode) == (typed, "", 0)
 
 
+def test_a_command_that_does_not_read_its_input_has_its_exit_code(person: Person) -> None:
+    typed = "0123456789" * 1_000_000
+    done = person.types("exec", "-i", NAME, "--", "/bin/sh", "-c", "exit 5", typed=typed)
+    assert done.returncode == 5
+    assert "Broken pipe" not in done.stderr
+
+
 def test_a_file_can_be_the_input(person: Person) -> None:
     source = person.state.path.parent / "input"
     source.write_text("from a file\n")

@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+from datum_compute.client.errors import Disconnected
 from datum_compute.client.remote_command import (
     QUEUED,
     STDERR,
@@ -46,6 +48,8 @@ NOT_RUN = (126, 127)
 ENGINE_TEXT = (b"exec failed", b"unable to start container process")
 """What the engine writes itself contains these, at the beginning."""
 MAX_ENGINE_TEXT = 16 * 1024
+UNREAD_INPUT = re.compile(rb"Error: write unixpacket \S*/attach: write: [a-z ]+\n")
+"""What podman writes to the command's stderr when the command ends before it has read its input."""
 EXIT_ATTEMPTS = 50
 EXIT_SECONDS = 0.1
 """Between two questions for the exit code, which podman may know a moment after the output ends."""
@@ -129,6 +133,8 @@ class ContainerCommand:
         try:
             async with aclosing(self._output()) as output:
                 async for channel, data in output:
+                    if channel == STDERR and UNREAD_INPUT.fullmatch(data):
+                        continue
                     if is_first and all(each in data for each in ENGINE_TEXT):
                         self._refusal = data
                     elif self._refusal and len(self._refusal) < MAX_ENGINE_TEXT:
@@ -143,13 +149,17 @@ class ContainerCommand:
             raise CommandFailed(f"the container engine broke off: {error}") from error
 
     async def _output(self) -> AsyncGenerator[tuple[int, bytes], None]:
-        if not self._request.tty:
-            async with aclosing(split_frames(self._stream)) as frames:
-                async for kind, data in frames:
-                    yield STDERR if kind == STDERR else STDOUT, data
-            return
-        async for data in self._stream:
-            yield STDOUT, data
+        try:
+            if not self._request.tty:
+                async with aclosing(split_frames(self._stream)) as frames:
+                    async for kind, data in frames:
+                        yield STDERR if kind == STDERR else STDOUT, data
+                return
+            async for data in self._stream:
+                yield STDOUT, data
+        except Disconnected:
+            # Sending input fails too when the command ends before it has read all of it.
+            await self._wait_exit()
 
     async def send(self, data: bytes) -> None:
         await self._outbox.put(data)

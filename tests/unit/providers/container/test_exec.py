@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from datum_compute.client.remote_command import CommandRequest
+from datum_compute.client.errors import Disconnected
+from datum_compute.client.remote_command import STDERR, STDOUT, CommandFailed, CommandRequest
 from datum_compute.providers.container.exec import ContainerCommand, session_processes
 from datum_compute.testing import loop
 
+BROKEN_PIPE = Disconnected("[Errno 32] Broken pipe", server="podman.sock")
 STARTING = {"Running": False, "Pid": 0, "ExitCode": None}
 NOT_RUN = {"Running": False, "Pid": 0, "ExitCode": 126}
 
@@ -66,6 +68,50 @@ def test_a_command_that_cannot_be_run_is_not_waited_for() -> None:
     engine = ScriptedExecs(STARTING, NOT_RUN, STARTING)
     loop.run(close_at_once(engine))
     assert engine.left == [STARTING]
+
+
+def frame(channel: int, data: bytes) -> bytes:
+    return bytes([channel, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+
+
+async def broken_off(*parts: bytes) -> AsyncIterator[bytes]:
+    for each in parts:
+        yield each
+    raise BROKEN_PIPE
+
+
+async def run_command(
+    engine: ScriptedExecs, stream: AsyncIterator[bytes]
+) -> tuple[list[tuple[int, bytes]], int]:
+    request = CommandRequest(("head", "-1"), stdin=True)
+    command = ContainerCommand(
+        engine,  # type: ignore[arg-type]
+        "id",
+        request,
+        stream,
+        asyncio.Queue(),
+        lambda: None,
+    )
+    return [each async for each in command], await command.exit_code()
+
+
+def test_a_command_that_does_not_read_all_of_its_input_has_its_exit_code() -> None:
+    noise = b"Error: write unixpacket @->/proc/self/fd/15/attach: write: connection reset by peer\n"
+    stream = broken_off(frame(STDOUT, b"y\n"), frame(STDERR, noise))
+    running, ended = {"Running": True}, {"Running": False, "ExitCode": 5}
+    found = loop.run(run_command(ScriptedExecs(running, ended), stream))
+    assert found == ([(STDOUT, b"y\n")], 5)
+
+
+def test_a_command_that_is_not_there_is_named_although_its_input_was_refused() -> None:
+    text = b'exec failed: unable to start container process: exec: "wc": not found'
+    with pytest.raises(CommandFailed, match="its command cannot be run: wc: not found"):
+        loop.run(run_command(ScriptedExecs(NOT_RUN), broken_off(frame(STDERR, text))))
+
+
+def test_a_connection_that_is_lost_while_the_command_runs_fails_it() -> None:
+    with pytest.raises(CommandFailed, match="and it runs on"):
+        loop.run(run_command(ScriptedExecs({"Running": True}), broken_off()))
 
 
 def test_processes_of_a_container_are_found_in_any_of_its_sessions() -> None:

@@ -42,6 +42,22 @@ def test_lines_are_merged_by_time_and_prefixed_with_their_instance() -> None:
         ]
 
 
+def test_only_a_newline_ends_a_line() -> None:
+    """A progress bar returns the carriage, and some programs write form feeds."""
+    with cli_session() as here:
+        here.run(DEPLOY)
+        here.logs[f"{DFW}/log"] = (
+            "2026-01-01T00:00:01Z first\n2026-01-01T00:00:02Z 10%\r100%\n"
+            "2026-01-01T00:00:03Z one\ftwo\u2028three\n2026-01-01T00:00:04Z \n"
+        )
+
+        result = here.run(f"logs {DFW} --raw")
+
+        assert result.out == (
+            f"{DFW} | first\n{DFW} | 10%\r100%\n{DFW} | one\ftwo\u2028three\n{DFW} | \n"
+        )
+
+
 def test_timestamps_show_the_time_of_each_line() -> None:
     with cli_session() as here:
         here.run(DEPLOY)

@@ -250,7 +250,8 @@ def _read(context: Context, instance: dict[str, Any]) -> list[str]:
         if _is_gone(context, name):
             return []
         raise not_offered(error, "logs", instance, ("logs",)) from error
-    return body.decode("utf-8", "replace").splitlines()
+    lines = body.decode("utf-8", "replace").split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _is_gone(context: Context, name: str) -> bool:

@@ -1,7 +1,8 @@
 """The certificates of a server: its own authority, and one for its names, by default loopback.
 
 Made once and kept beside the state, readable by the owner only. A server certificate that
-is about to expire is replaced; the authority stays, so clients still trust it.
+is about to expire is replaced; the authority stays, so clients still trust it. What cannot be read
+is made anew, like what is missing.
 """
 
 from __future__ import annotations
@@ -55,11 +56,9 @@ def _authority(
     directory: Path, now: datetime
 ) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
     certificate_path, key_path = directory / "ca.crt", directory / "ca.key"
-    if certificate_path.exists() and key_path.exists():
-        certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
-        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
-        if isinstance(key, ec.EllipticCurvePrivateKey) and certificate.not_valid_after_utc > now:
-            return certificate, key
+    found = _load(certificate_path, key_path)
+    if found is not None and found[0].not_valid_after_utc > now:
+        return found
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "datum-compute local authority")])
     certificate = (
@@ -71,6 +70,22 @@ def _authority(
     write_private(key_path, _key_pem(key))
     write_private(certificate_path, certificate.public_bytes(serialization.Encoding.PEM))
     return certificate, key
+
+
+def _load(
+    certificate_path: Path, key_path: Path
+) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None:
+    """None where one of them is missing or damaged, or they do not belong together."""
+    if not certificate_path.exists() or not key_path.exists():
+        return None
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_path.read_bytes())
+        key = serialization.load_pem_private_key(key_path.read_bytes(), None)
+    except (ValueError, TypeError):  # TypeError where it has a password
+        return None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        return None
+    return (certificate, key) if certificate.public_key() == key.public_key() else None
 
 
 def _general_name(host: str) -> x509.GeneralName:
@@ -87,11 +102,10 @@ def _is_good(
     names: x509.SubjectAlternativeName,
     now: datetime,
 ) -> bool:
-    if not path.exists() or not key.exists():
+    pair = _load(path, key)
+    if pair is None or pair[0].issuer != authority.subject:
         return False
-    certificate = x509.load_pem_x509_certificate(path.read_bytes())
-    if certificate.issuer != authority.subject:
-        return False
+    certificate = pair[0]
     found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     if found.value != names:
         return False

@@ -146,6 +146,34 @@ def test_a_certificate_near_expiry_is_renewed_under_the_same_authority(tmp_path:
     assert certificate.not_valid_after_utc > later.now() + timedelta(days=300)
 
 
+@pytest.mark.parametrize("damage", [b"", b"cut off"])
+@pytest.mark.parametrize("name", ["server.crt", "server.key", "ca.crt", "ca.key"])
+def test_what_cannot_be_read_of_the_certificates_is_made_anew(
+    tmp_path: Path, name: str, damage: bytes
+) -> None:
+    first = ensure_certificates(tmp_path, SimulatedEnvironment())
+    (tmp_path / name).write_bytes(damage)
+
+    again = ensure_certificates(tmp_path, SimulatedEnvironment())
+
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(again.certificate, again.key)
+    certificate = x509.load_pem_x509_certificate(again.certificate.read_bytes())
+    certificate.verify_directly_issued_by(x509.load_pem_x509_certificate(again.ca_pem))
+    assert (again.ca_pem == first.ca_pem) is name.startswith("server")
+
+
+def test_a_certificate_with_the_key_of_another_is_made_anew(tmp_path: Path) -> None:
+    """The key is written first, and the process may end before the certificate is."""
+    (tmp_path / "other").mkdir()
+    ensure_certificates(tmp_path / "other", SimulatedEnvironment())
+    made = ensure_certificates(tmp_path, SimulatedEnvironment())
+    made.key.write_bytes((tmp_path / "other" / "server.key").read_bytes())
+
+    again = ensure_certificates(tmp_path, SimulatedEnvironment())
+
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(again.certificate, again.key)
+
+
 async def test_an_upgrade_request_is_served_without_the_upgrade_and_closes_the_connection() -> None:
     async with served() as (_, address), connected(address) as connection:
         connection.send("GET", WIDGETS_PATH, b"", "Connection: upgrade", "Upgrade: websocket")

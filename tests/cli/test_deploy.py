@@ -188,6 +188,21 @@ def test_a_saved_manifest_has_no_server_fields_and_deploys_the_same_spec(tmp_pat
         assert here.run(f"deploy -f {file} --save {tmp_path}/no/such.yaml --no-wait").code == 2
 
 
+def test_a_file_that_cannot_be_saved_is_said_before_anything_is_changed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.yaml"
+    kept.write_text("before")
+    with cli_session() as here:
+        for path, reason in ((f"{tmp_path}/no/such.yaml", "No such file"), (tmp_path, "Is a dir")):
+            result = here.run(f"deploy api --image=a:1 --city=DFW --save {path}")
+            assert result.code == 2
+            assert f"--save {path}: {reason}" in result.err
+            assert here.run("status api").code == 5
+        assert here.run(f"deploy api --city=DFW --save {kept}").code == 2
+        assert here.run(f"deploy api --city=DFW --save {tmp_path}/new.yaml").code == 2
+    assert kept.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [kept]
+
+
 def test_a_manifest_from_the_server_is_deployed_without_the_last_change_annotation() -> None:
     """The annotation is the CLI's own record and no part of a manifest."""
     with cli_session("DFW") as here:

@@ -48,6 +48,8 @@ def run(context: Context) -> int:
 def _run(context: Context) -> int:
     flags = flags_of(context.args)
     build.check_flags(context, image=flags.image)
+    if context.args.save:
+        files.check_saving(context.args.save)
     if context.args.build:
         flags = flags._replace(image=build.build_image(context))
     if context.args.file:

@@ -7,6 +7,7 @@ them; what cannot be sent to it is reported here, all errors at once.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -55,6 +56,18 @@ def save(path: str, workloads: Sequence[Workload]) -> None:
     text = yaml.safe_dump_all(map(clean, workloads), sort_keys=False, allow_unicode=True)
     try:
         Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise usage(f"--save {path}: {error.strerror}") from error
+
+
+def check_saving(path: str) -> None:
+    """Raise if it cannot be written, while nothing is changed yet. A file there is left alone."""
+    is_new = not os.path.lexists(path)
+    try:
+        with Path(path).open("ab"):
+            pass
+        if is_new:
+            Path(path).unlink()
     except OSError as error:
         raise usage(f"--save {path}: {error.strerror}") from error
 

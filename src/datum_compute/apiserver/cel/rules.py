@@ -376,7 +376,8 @@ class _SchemaCompiler:
             faults = list(_form_faults(source, where, schema))
             if not faults and kind is None:
                 why = "failed to convert to declType for CEL validation rules"
-                faults.append(FieldError(str(where), FieldErrorType.INTERNAL, None, why))
+                whole = path.child("x-kubernetes-validations")
+                faults.append(FieldError(str(whole), FieldErrorType.INTERNAL, None, why))
             if not faults and kind is not None:
                 found.append(self._rule(source, where, kind, times, uncorrelatable))
             self.faults += faults

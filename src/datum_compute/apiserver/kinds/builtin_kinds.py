@@ -289,7 +289,7 @@ def _version() -> dict[str, Any]:
         schema=_object("What objects may have.", openAPIV3Schema=_loose("The schema.")),
         subresources=_object(
             "What is beside the object.",
-            status=_loose("Whether the status is written by itself."),
+            status=_object("Whether the status is written by itself."),
             scale=_object(
                 "Where the number of replicas is.",
                 specReplicasPath=_text("The desired number."),

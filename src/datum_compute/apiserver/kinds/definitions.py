@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
@@ -11,7 +11,8 @@ from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import FieldError, FieldPath
 from datum_compute.apiserver.kinds import jsonpath
 from datum_compute.apiserver.kinds.access_kinds import NAMES
-from datum_compute.apiserver.schema import structural
+from datum_compute.apiserver.schema import keywords, structural
+from datum_compute.apiserver.schema.outcome import SchemaOutcome
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?").fullmatch
 _SUBDOMAIN = re.compile(name_patterns.DNS_SUBDOMAIN).fullmatch
@@ -39,29 +40,52 @@ BUILTIN_NAMES: Final = {
 """Plurals and kinds by group that every plane serves without a definition. The core group has no
 dot, so that no definition can be in it."""
 
-_COLUMN_TYPES = ("integer", "number", "string", "boolean", "date")
+_NAME_RULE = 'must be spec.names.plural+"."+spec.group'
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_SELECTABLE_TYPES = ("string", "boolean", "integer")
+_MAX_SELECTABLE = 8
+_MAX_WARNING = 256
+"""Limits of the real server."""
 
 
 def validate_definition(crd: Mapping[str, Any]) -> list[FieldError]:
     """All errors of a definition, each at its path."""
-    spec = crd.get("spec")
-    if not isinstance(spec, dict):
-        return [fields.required("spec")]
+    spec = crd.get("spec") or {}
     # Names first: without them the schemas cannot be checked.
-    errors = list(_shape_faults(spec))
+    errors = list(_shape_faults(crd, spec))
     if errors:
         return errors
     errors = [*_name_faults(crd, spec), *_version_faults(spec), *_option_faults(spec)]
-    for index, version in enumerate(spec["versions"]):
-        path = FieldPath.of("spec", "versions").index(index)
-        errors += _served_faults(version, path)
-        # The real server names the columns of a single version without the version.
-        columns = FieldPath.of("spec") if len(spec["versions"]) == 1 else path
+    for version, path in places(spec, "schema"):
+        if (schema := schema_of(version)) is not None:
+            errors += structural.validate_root(schema, path.child("openAPIV3Schema"))
+    for version, path in places(spec, "subresources"):
+        scale = (version.get("subresources") or {}).get("scale")
+        errors += _scale_faults(scale, path.child("scale"))
+    for version, path in places(spec, "selectableFields"):
+        selectable = version.get("selectableFields") or ()
+        errors += _selectable_faults(selectable, schema_of(version), path)
+    for version, path in places(spec, "additionalPrinterColumns"):
         for number, column in enumerate(version.get("additionalPrinterColumns") or ()):
-            errors += _column_faults(
-                column, columns.child("additionalPrinterColumns").index(number)
-            )
+            errors += _column_faults(column, path.index(number))
     return errors
+
+
+def places(spec: Mapping[str, Any], field: str) -> Iterator[tuple[Mapping[str, Any], FieldPath]]:
+    """The versions whose ``field`` is to be checked, and where its faults are. As in the real
+    server one that is the same in all versions is checked once, as a field of ``spec``."""
+    first, *others = spec["versions"]
+    if all(version.get(field) == first.get(field) for version in others):
+        yield first, FieldPath.of("spec", "validation" if field == "schema" else field)
+        return
+    for index, version in enumerate(spec["versions"]):
+        yield version, FieldPath.of("spec", "versions").index(index).child(field)
+
+
+def schema_of(version: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    return schema if isinstance(schema, dict) else None
 
 
 def set_defaults(crd: dict[str, Any]) -> None:
@@ -72,11 +96,34 @@ def set_defaults(crd: dict[str, Any]) -> None:
     spec = crd["spec"] = {**spec}
     if spec.get("conversion") is None:
         spec["conversion"] = {"strategy": "None"}
+    if spec.get("preserveUnknownFields") is False:
+        del spec["preserveUnknownFields"]
+    if isinstance(versions := spec.get("versions"), list):
+        spec["versions"] = [
+            {"served": False, "storage": False, **each} if isinstance(each, dict) else each
+            for each in versions
+        ]
     names = spec.get("names")
     if isinstance(names, dict) and isinstance(kind := names.get("kind"), str) and kind:
         defaults = {"singular": kind.lower(), "listKind": f"{kind}List"}
         given = {key: value for key, value in names.items() if value}
         spec["names"] = {**names, **defaults, **given}
+
+
+def prune_schemas(crd: dict[str, Any], out: SchemaOutcome) -> None:
+    """Leave out of the schemas what the real server does not store. Those of an object that shares
+    parts with another are replaced, not changed."""
+    spec = crd.get("spec")
+    versions = spec.get("versions") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(versions, list):
+        return
+    for index, version in enumerate(versions):
+        if isinstance(version, dict) and schema_of(version) is not None:
+            path = f"spec.versions[{index}].schema.openAPIV3Schema"
+            schema = keywords.pruned(version["schema"]["openAPIV3Schema"], path, out)
+            version = {**version, "schema": {**version["schema"], "openAPIV3Schema": schema}}
+            versions = [*versions[:index], version, *versions[index + 1 :]]
+    crd["spec"] = {**spec, "versions": versions}
 
 
 def validate_group(crd: Mapping[str, Any]) -> list[FieldError]:
@@ -127,20 +174,20 @@ def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _shape_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
+def _shape_faults(crd: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[FieldError]:
     """The fields and types that the other checks rely on."""
     path = FieldPath.of("spec")
     yield from _text_faults(spec, "group", path)
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         yield _unsupported(path.child("scope"), spec.get("scope"), ("Cluster", "Namespaced"))
-    names = spec.get("names")
-    if isinstance(names, dict):
-        # Without a kind those that follow from it are missing as well.
-        derived = () if names.get("kind") else ("listKind", "singular")
-        for name in ("plural", "kind", *derived):
-            yield from _text_faults(names, name, path.child("names"))
-    else:
-        yield fields.required(path.child("names"))
+    names = spec.get("names") or {}
+    # Without a kind those that follow from it are missing as well.
+    derived = () if names.get("kind") else ("listKind", "singular")
+    for name in ("plural", "kind", *derived):
+        yield from _text_faults(names, name, path.child("names"))
+    if not names.get("plural") or not spec.get("group"):
+        name = (crd.get("metadata") or {}).get("name")
+        yield fields.invalid("metadata.name", name, _NAME_RULE)
     versions = spec.get("versions")
     if not isinstance(versions, list) or not versions:
         yield from _no_storage(versions or [])
@@ -151,9 +198,6 @@ def _shape_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
             yield fields.type_invalid(here, version, "must be an object")
             continue
         yield from _text_faults(version, "name", here)
-        for name in ("served", "storage"):
-            if not isinstance(version.get(name), bool):
-                yield fields.required(here.child(name))
 
 
 def _text_faults(holder: Mapping[str, Any], name: str, path: FieldPath) -> Iterator[FieldError]:
@@ -173,7 +217,7 @@ def _name_faults(crd: Mapping[str, Any], spec: Mapping[str, Any]) -> Iterator[Fi
     wanted = f"{names['plural']}.{spec['group']}"
     name = (crd.get("metadata") or {}).get("name")
     if name != wanted:
-        yield fields.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+        yield fields.invalid("metadata.name", name, _NAME_RULE)
     if not _SUBDOMAIN(spec["group"]):
         yield fields.invalid("spec.group", spec["group"], _SUBDOMAIN_RULE)
     elif "." not in spec["group"]:
@@ -207,15 +251,16 @@ def _version_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
         name = version["name"]
         if not _LABEL(name):
             yield fields.invalid(path.index(index).child("name"), name, _LABEL_RULE)
+            if index == 0:
+                yield fields.invalid("spec.version", name, _LABEL_RULE)
         if name in seen:
             yield fields.invalid(path, name, "must contain unique version names")
         seen.add(name)
-    stored = sum(version["storage"] for version in spec["versions"])
-    names = [version["name"] for version in spec["versions"]]
-    if not stored:
-        yield from _no_storage(names)
-    elif stored > 1:
-        yield fields.invalid(path, names, _ONE_STORAGE)
+        if schema_of(version) is None:
+            here = path.index(index).child("schema", "openAPIV3Schema")
+            yield fields.required(here, "schemas are required")
+    if sum(bool(version.get("storage")) for version in spec["versions"]) != 1:
+        yield from _no_storage([version["name"] for version in spec["versions"]])
 
 
 _ONE_STORAGE = "must have exactly one version marked as storage version"
@@ -229,38 +274,127 @@ def _no_storage(versions: Any) -> Iterator[FieldError]:
 
 def _option_faults(spec: Mapping[str, Any]) -> Iterator[FieldError]:
     """Options that are not served: what is accepted is done."""
-    conversion = spec.get("conversion") or {}
-    if (strategy := conversion.get("strategy")) not in (None, "None"):
-        yield fields.not_supported("spec.conversion.strategy", strategy, ["None"])
+    conversion, path = spec.get("conversion"), FieldPath.of("spec", "conversion")
+    conversion = {"strategy": "None"} if conversion is None else conversion
+    if (strategy := conversion.get("strategy")) != "None":
+        yield _unsupported(path.child("strategy"), strategy, ("None",))
+    webhook = conversion.get("webhook")
+    for name, shown in _OF_WEBHOOKS.items():
+        if isinstance(webhook, dict) and webhook.get(name) and strategy == "None":
+            detail = "should not be set when strategy is not set to Webhook"
+            yield fields.forbidden(path.child(shown), detail)
     if spec.get("preserveUnknownFields"):
         detail = "must be false in order to use defaults in the schema"
         yield fields.invalid("spec.preserveUnknownFields", True, detail)
     for index, version in enumerate(spec["versions"]):
-        if version.get("deprecationWarning") and not version.get("deprecated"):
-            path = FieldPath.of("spec", "versions").index(index).child("deprecationWarning")
-            detail = "can only be set for deprecated versions"
-            yield fields.invalid(path, version["deprecationWarning"], detail)
+        here = FieldPath.of("spec", "versions").index(index).child("deprecationWarning")
+        if detail := _warning_fault(version):
+            yield fields.invalid(here, version["deprecationWarning"], detail)
 
 
-def _served_faults(version: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
-    schema_path = path.child("schema", "openAPIV3Schema")
-    if not isinstance(schema, dict):
-        yield fields.required(schema_path, "schemas are required")
-    else:
-        yield from structural.validate_root(schema, schema_path)
-    for index, field in enumerate(version.get("selectableFields") or ()):
-        here = path.child("selectableFields").index(index).child("jsonPath")
-        yield from _path_faults(field.get("jsonPath"), here)
+_OF_WEBHOOKS = {
+    "clientConfig": "webhookClientConfig",
+    "conversionReviewVersions": "conversionReviewVersions",
+}
+
+
+def _warning_fault(version: Mapping[str, Any]) -> str:
+    text = version.get("deprecationWarning")
+    if text is None:
+        return ""
+    if not version.get("deprecated"):
+        return "can only be set for deprecated versions"
+    if not text:
+        return "must not be an empty string"
+    if len(text) > _MAX_WARNING:
+        return f"must be <= {_MAX_WARNING} characters long, was {len(text)}"
+    for position, character in enumerate(text):
+        if not character.isprintable():
+            found = f"non-printable character found at index {position}"
+            return f"must only contain printable UTF-8 characters; {found}"
+    return ""
+
+
+def _scale_faults(scale: Mapping[str, Any] | None, path: FieldPath) -> Iterator[FieldError]:
+    if scale is None:
+        return
+    for name, roots in (
+        ("specReplicasPath", ("spec",)),
+        ("statusReplicasPath", ("status",)),
+        ("labelSelectorPath", ("spec", "status")),
+    ):
+        text = scale.get(name)
+        if not text and name == "labelSelectorPath":
+            continue
+        faults = list(_path_faults(text, path.child(name)))
+        yield from faults
+        if not faults and not str(text).startswith(tuple(f".{root}." for root in roots)):
+            under = " or ".join(f".{root}" for root in roots)
+            detail = f"should be a json path under {'either ' if len(roots) > 1 else ''}{under}"
+            yield fields.invalid(path.child(name), text, detail)
+
+
+def _selectable_faults(
+    selectable: Sequence[Mapping[str, Any]], schema: Mapping[str, Any] | None, path: FieldPath
+) -> Iterator[FieldError]:
+    if selectable and schema is None:
+        yield fields.invalid(path, list(selectable), "may only be set with a schema")
+        return
+    seen: set[str] = set()
+    for index, field in enumerate(selectable):
+        here, text = path.index(index).child("jsonPath"), field.get("jsonPath")
+        if not text:
+            yield fields.required(here)
+            continue
+        found, fault = _field_schema(text, schema or {})
+        if fault:
+            yield fields.invalid(here, text, f"is an invalid path: {fault}")
+            continue
+        if text.startswith(".metadata."):
+            yield fields.invalid(here, text, "must not point to fields in metadata")
+        if found.get("type") not in _SELECTABLE_TYPES:
+            yield fields.invalid(here, text, _SELECTABLE_RULE)
+        if text in seen:
+            yield fields.duplicate(here, text)
+        seen.add(text)
+    if len(seen) > _MAX_SELECTABLE:
+        yield fields.too_many(path, len(seen), _MAX_SELECTABLE)
+
+
+_SELECTABLE_RULE = (
+    "must point to a field of type string, boolean or integer."
+    " Enum string fields and strings with formats are allowed."
+)
+
+
+def _field_schema(text: str, schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """The schema at a simple path, or why it is none."""
+    if not text.startswith("."):
+        return {}, "must be a simple json path starting with ."
+    if "[" in text:
+        return {}, "array notation is not allowed"
+    for name in text[1:].split("."):
+        known = schema.get("properties") or {}
+        if name not in known:
+            return {}, "does not refer to a valid field"
+        schema = known[name]
+    return schema, ""
 
 
 def _column_faults(column: Mapping[str, Any], path: FieldPath) -> Iterator[FieldError]:
     if not column.get("name"):
         yield fields.required(path.child("name"))
-    if column.get("type") not in _COLUMN_TYPES:
-        detail = f"must be one of {','.join(sorted(_COLUMN_TYPES))}"
-        yield fields.invalid(path.child("type"), column.get("type"), detail)
+    if not column.get("type"):
+        yield fields.required(path.child("type"), _one_of(_COLUMN_TYPES))
+    elif column["type"] not in _COLUMN_TYPES:
+        yield fields.invalid(path.child("type"), column["type"], _one_of(_COLUMN_TYPES))
+    if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+        yield fields.invalid(path.child("format"), column["format"], _one_of(_COLUMN_FORMATS))
     yield from _path_faults(column.get("jsonPath"), path.child("JSONPath"))
+
+
+def _one_of(values: Iterable[str]) -> str:
+    return f"must be one of {','.join(values)}"
 
 
 def _path_faults(text: Any, path: FieldPath) -> Iterator[FieldError]:

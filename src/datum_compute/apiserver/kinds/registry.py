@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from datum_compute.api.fields import FieldError, FieldPath
+from datum_compute.api.fields import FieldError
 from datum_compute.apiserver.cel import rules
 from datum_compute.apiserver.codec import decode_json, encode_json
 from datum_compute.apiserver.kinds import definitions
@@ -152,9 +152,9 @@ def _rule_faults(spec: bytes) -> tuple[FieldError, ...]:
     """Only of what is written: a stored definition whose rules an older release did not compile
     is served, and its objects are refused until the rules are corrected."""
     found: list[FieldError] = []
-    for index, version in enumerate(decode_json(spec)["versions"]):
-        path = FieldPath.of("spec", "versions").index(index).child("schema", "openAPIV3Schema")
-        found += rules.find_faults(version["schema"]["openAPIV3Schema"], path)
+    for version, path in definitions.places(decode_json(spec), "schema"):
+        schema = version["schema"]["openAPIV3Schema"]
+        found += rules.find_faults(schema, path.child("openAPIV3Schema"))
     return tuple(found)
 
 

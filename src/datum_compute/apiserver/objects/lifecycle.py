@@ -115,6 +115,8 @@ class Writer:
             if kind.stored_as == builtin_rules.NAMESPACES:
                 builtin_rules.new_namespace(obj)
         outcome = kind.schema.process(obj)
+        if kind.stored_as == builtin_rules.CRDS:
+            definitions.prune_schemas(obj, outcome)
         unknown += outcome.unknown
         if strict and unknown:
             raise UnknownFieldsError(unknown)
@@ -206,7 +208,8 @@ class Writer:
 
     def names_of_others(self, definition: dict[str, Any]) -> list[dict[str, Any]]:
         """The accepted names of the other definitions of its group."""
-        name, group = definition["metadata"].get("name", ""), definition["spec"]["group"]
+        name = definition["metadata"].get("name", "")
+        group = (definition.get("spec") or {}).get("group")
         rows = self._plane.table(builtin_rules.CRDS).in_order(None)
         others = [row for row in rows if row.name != name and row.name.partition(".")[2] == group]
         return [registry.accepted_names(self._plane.value(row)) for row in others]
@@ -258,6 +261,8 @@ class Writer:
             object_meta.drop_nulls(new)
             errors += builtin_rules.before_write(kind.stored_as, new)
         outcome = kind.schema.process(new, old if validated else None)
+        if kind.stored_as == builtin_rules.CRDS:
+            definitions.prune_schemas(new, outcome)
         unknown += outcome.unknown
         if strict and unknown:
             raise UnknownFieldsError(unknown)

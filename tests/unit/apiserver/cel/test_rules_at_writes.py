@@ -126,7 +126,7 @@ async def test_a_definition_whose_rule_does_not_compile_is_refused_at_the_rule()
         assert code == 422
         (cause,) = answer["details"]["causes"]
         assert cause["field"] == (
-            "spec.versions[0].schema.openAPIV3Schema.x-kubernetes-validations[0].rule"
+            "spec.validation.openAPIV3Schema.x-kubernetes-validations[0].rule"
         )
         assert "undefined field 'colour'" in cause["message"]
 

@@ -84,6 +84,7 @@ def array_schemas(draw: st.DrawFn, items: st.SearchStrategy[dict[str, Json]]) ->
     )
     if schema["items"].get("type") in ("string", "integer") and draw(st.booleans()):
         schema["x-kubernetes-list-type"] = "set"
+        schema["items"].pop("nullable", None)
     return schema
 
 

@@ -1,7 +1,8 @@
 """Label and field selectors: from text or the wire to a yes or no.
 
 The text forms are those of the Kubernetes API: ``a=b``, ``a==b``, ``a!=b``, ``a in (b,c)``,
-``a notin (b,c)``, ``a``, ``!a`` for labels, joined by commas; ``a=b`` and ``a!=b`` for fields.
+``a notin (b,c)``, ``a``, ``!a``, ``a>1`` and ``a<1`` for labels, joined by commas; ``a=b`` and
+``a!=b`` for fields.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class LabelSelectorSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 class LabelRequirement:
     key: str
     operator: str
-    """One of ``in``, ``notin``, ``exists``, ``!``."""
+    """One of ``in``, ``notin``, ``exists``, ``!``, ``>``, ``<``."""
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
@@ -52,12 +53,23 @@ class LabelRequirement:
             return self.key not in labels
         if self.operator == "in":
             return labels.get(self.key) in self.values
+        if self.operator in (">", "<"):
+            return self._compares(labels.get(self.key, ""))
         # A label that is absent is not among the values either.
         return labels.get(self.key) not in self.values
+
+    def _compares(self, text: str) -> bool:
+        """Whether a label is a number on the wanted side of the value."""
+        if not _INTEGER.fullmatch(text):
+            return False
+        found, bound = int(text), int(self.values[0])
+        return found > bound if self.operator == ">" else found < bound
 
     def __str__(self) -> str:
         if self.operator == "exists":
             return self.key
+        if self.operator in (">", "<"):
+            return f"{self.key}{self.operator}{self.values[0]}"
         if self.operator == "!":
             return f"!{self.key}"
         if len(self.values) == 1:
@@ -118,12 +130,14 @@ class FieldSelector:
 
 
 _WORD = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-_KEY = rf"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,251}}[A-Za-z0-9])?/)?{_WORD}"
+_KEY = rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_WORD}"
 _VALUE = rf"(?:{_WORD})?"
 _EXISTS = re.compile(rf"\s*({_KEY})\s*")
 _ABSENT = re.compile(rf"\s*!\s*({_KEY})\s*")
 _EQUALITY = re.compile(rf"\s*({_KEY})\s*(==|=|!=)\s*({_VALUE})\s*")
 _SET = re.compile(rf"\s*({_KEY})\s+(in|notin)\s*\(([^()]*)\)\s*")
+_ORDER = re.compile(rf"\s*({_KEY})\s*([<>])\s*(-?[0-9]{{1,18}})\s*")
+_INTEGER = re.compile("[-+]?[0-9]{1,18}")
 _SET_VALUE = re.compile(rf"\s*({_VALUE})\s*")
 
 
@@ -148,6 +162,9 @@ def _label_requirement(part: str) -> LabelRequirement:
     if found := _SET.fullmatch(part):
         key, operator, listed = found.groups()
         return LabelRequirement(key, operator, _set_values(listed, part))
+    if found := _ORDER.fullmatch(part):
+        key, operator, bound = found.groups()
+        return LabelRequirement(key, operator, (bound,))
     if found := _ABSENT.fullmatch(part):
         return LabelRequirement(found[1], "!")
     if found := _EXISTS.fullmatch(part):
@@ -179,14 +196,16 @@ def _expression(each: LabelSelectorRequirement) -> LabelRequirement:
 
 def _split_fields(text: str) -> list[str]:
     """At commas that are not escaped; empty parts are nothing."""
-    return [part for part in re.split(r"(?<!\\),", text) if part.strip()]
+    return [part for part in re.split(r"(?<!\\),", text) if part]
 
 
 def _field_requirement(part: str) -> tuple[str, bool, str]:
-    found = re.fullmatch(r"\s*([^=!\s]+)\s*(==|=|!=)(.*)", part)
+    found = re.fullmatch(r"([^=!]*)(==|=|!=)(.*)", part, re.DOTALL)
     if found is None:
-        raise SelectorError(
-            f"invalid field selector {part.strip()!r}: it needs a field, = or !=, and a value"
-        )
+        raise SelectorError(f"invalid selector: {part!r}; can't understand {part!r}")
     path, operator, value = found.groups()
-    return path, operator != "!=", re.sub(r"\\([\\,=])", r"\1", value.strip())
+    if fault := re.search(r"\\(?![\\,=])", re.sub(r"\\\\", "", value)):
+        raise SelectorError(f"invalid field selector: invalid escape sequence at {fault.start()}")
+    if re.search(r"(?<!\\)=", value):
+        raise SelectorError("invalid field selector: unescaped character in value: '='")
+    return path, operator != "!=", re.sub(r"\\([\\,=])", r"\1", value)

@@ -54,11 +54,23 @@ class ApiError(Exception):
         return HttpResponse(self.code, headers, msgspec.json.encode(self.to_wire()))
 
 
+class NotDecoded(ApiError):
+    """The object has a field of another type: 400, and of a patch the patch is at fault."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(400, "BadRequest", message)
+
+
 class PathNotFound(Exception):
     """No such path: a 404 in plain text, from which clients know that the kind is not served."""
 
 
 PATH_NOT_FOUND = HttpResponse(404, TEXT_HEADERS, b"404 page not found\n")
+
+
+def path_not_found() -> ApiError:
+    """No such path below a group of the server's own: there it is a Status."""
+    return ApiError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def success(resource: Resource, name: str, uid: str) -> bytes:
@@ -129,6 +141,11 @@ def method_not_allowed(
 
 def not_acceptable(accepted: str) -> ApiError:
     message = f"only the following media types are accepted: {accepted}"
+    return ApiError(406, "NotAcceptable", message)
+
+
+def cannot_be_shown(form: str, why: str) -> ApiError:
+    message = f"you requested {form}, but the requested object {why}"
     return ApiError(406, "NotAcceptable", message)
 
 

@@ -18,7 +18,7 @@ from datum_compute.api import planes
 from datum_compute.apiserver import codec, errors
 from datum_compute.apiserver.builtin import endpoints, reviews
 from datum_compute.apiserver.cel import OverBudget
-from datum_compute.apiserver.kinds import builtin_rules, webhook_configurations
+from datum_compute.apiserver.kinds import builtin_rules, definitions, webhook_configurations
 from datum_compute.apiserver.kinds.served_kind import SUBRESOURCE_VERBS, ServedKind
 from datum_compute.apiserver.managed_fields.entries import with_entries
 from datum_compute.apiserver.objects.planes import Plane, PlaneRegistry
@@ -88,6 +88,10 @@ _PATH_VERBS = {
     "DELETE": "delete",
 }
 _HEALTH = ("/healthz", "/livez", "/readyz")
+_DISCOVERY = ("/api", "/api/v1", "/apis", "/version")
+_OWN_GROUPS = frozenset(
+    {*definitions.BUILTIN_NAMES, "authentication.k8s.io", "authorization.k8s.io"}
+)
 
 _FULL = (
     "the disk of the server is full; it serves again when there is room, and changes that it has"
@@ -198,7 +202,7 @@ class RequestHandler:
         except errors.ApiError as error:
             response = error.response()
         except errors.PathNotFound:
-            response = errors.PATH_NOT_FOUND
+            response = self._not_found(request.path)
         try:
             await self._store.wait_durable()
         except BaseException:
@@ -206,6 +210,17 @@ class RequestHandler:
             await close_stream(response.stream)
             raise
         return response
+
+    def _not_found(self, path: str) -> HttpResponse:
+        """In plain text, except below the groups of the server's own kinds."""
+        route = routes.resolve(path)
+        _, first, *rest = [*route.path.split("/"), ""]
+        is_own = (first == "api" and rest[0]) or (
+            first == "apis" and len(rest) > 2 and rest[0] in _OWN_GROUPS
+        )
+        if is_own and self._planes.get(route.plane) is not None:
+            return errors.path_not_found().response()
+        return errors.PATH_NOT_FOUND
 
     async def _handle_local(self, request: HttpRequest) -> HttpResponse:
         user = self._authenticate(request)
@@ -245,7 +260,7 @@ class RequestHandler:
             )
             self._plane(plane_name)
             return answer
-        query = dict(request.query)
+        query = dict(reversed(request.query))  # of a parameter given twice the first counts
         verb = _verb(request, target, query)
         self._authorize(user, _attributes(verb, plane_name, target))
         plane = self._plane(plane_name)
@@ -264,6 +279,8 @@ class RequestHandler:
             raise errors.too_large(MAX_ROLE)
         _check_protected(user, verb, plane, target)
         form = accept.accepted_form(request.headers)
+        if form.transform:
+            accept.check_form(form, verb)
         call = RequestContext(
             request, query, user, plane, kind, target, form, usage, self._rights.check_grant
         )
@@ -297,6 +314,8 @@ class RequestHandler:
         plane = self._plane(plane_name)
         is_head = request.method == "HEAD" and path.startswith(_HEALTH)
         if request.method != "GET" and not is_head:
+            if path in _DISCOVERY or path.removeprefix("/apis/").partition("/")[0] in _OWN_GROUPS:
+                raise errors.method_not_allowed()
             raise errors.PathNotFound
         if path == METRICS_PATH and plane_name == planes.ROOT.name and self._metrics is not None:
             return HttpResponse(200, METRICS_TYPE, self._metrics().encode())

@@ -114,6 +114,11 @@ def _group(kinds: Sequence[ServedKind], name: str) -> Document:
     return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
 
+def _verbs(kind: ServedKind) -> list[str]:
+    """In the order of the real server, which differs for its own kinds."""
+    return sorted(kind.verbs) if kind.builtin else list(kind.verbs)
+
+
 def _resource_entries(kind: ServedKind) -> list[Document]:
     resource = kind.resource
     entry: Document = {
@@ -121,7 +126,7 @@ def _resource_entries(kind: ServedKind) -> list[Document]:
         "singularName": kind.singular,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
-        "verbs": list(kind.verbs),
+        "verbs": _verbs(kind),
     }
     if kind.short_names:
         entry["shortNames"] = list(kind.short_names)
@@ -165,7 +170,7 @@ def _resource_item(kind: ServedKind) -> Document:
         "responseKind": response,
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": list(kind.verbs),
+        "verbs": _verbs(kind),
     }
     if kind.short_names:
         item["shortNames"] = list(kind.short_names)

@@ -32,9 +32,11 @@ _AGGREGATED = re.compile(
 
 def respond(plane: Plane, path: str, request: HttpRequest) -> HttpResponse:
     """The response to a GET of a path that addresses no object. Raises PathNotFound."""
+    if path in ("/", "/index.html"):
+        return _json(_cached(plane, "/", lambda: {"paths": _paths(plane)}))
     if path == "/version":
         return _json(VERSION)
-    if path.split("/")[1] in ("healthz", "livez", "readyz"):
+    if path.split("/")[1] in _HEALTH:
         return _health(path, request)
     if path in ("/api", "/apis"):
         return _roots(plane, path, request)
@@ -49,7 +51,24 @@ def respond(plane: Plane, path: str, request: HttpRequest) -> HttpResponse:
     return _group_or_version(plane, parts)
 
 
+def _paths(plane: Plane) -> list[str]:
+    """What is served besides objects."""
+    kinds = plane.registry.kinds()
+    groups = {f"/apis/{kind.resource.group}" for kind in kinds if kind.resource.group}
+    versions = {f"/apis/{kind.resource.api_version}" for kind in kinds if kind.resource.group}
+    health = {f"/{name}{check}" for name in _HEALTH for check in ("", *_CHECKS)}
+    others = ("/api", "/api/v1", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/version")
+    return sorted({*groups, *versions, *health, *others})
+
+
+_HEALTH = ("healthz", "livez", "readyz")
+_CHECKS = ("/ping", "/etcd")
+"""Each answers by itself, under the names that the real server has for them."""
+
+
 def _health(path: str, request: HttpRequest) -> HttpResponse:
+    if (check := path.rpartition("/")) and check[0] and f"/{check[2]}" not in _CHECKS:
+        raise errors.PathNotFound
     if any(key == "verbose" for key, _ in request.query):
         name = path.split("/")[1]
         lines = f"[+]ping ok\n[+]store ok\n{name} check passed\n"

@@ -22,6 +22,7 @@ from datum_compute.apiserver.kinds import (
 NAMESPACES = "namespaces"
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 SECRETS = "secrets"
+ACCOUNTS = "serviceaccounts"
 EVENTS = "events"
 CONFIG_MAPS = "configmaps"
 
@@ -87,6 +88,16 @@ def _secret(obj: dict[str, Any]) -> list[FieldError]:
     return []
 
 
+def _account(obj: dict[str, Any]) -> list[FieldError]:
+    """Of a secret of an account the name alone is kept."""
+    if isinstance(secrets := obj.get("secrets"), list):
+        obj["secrets"] = [
+            {"name": each["name"]} if isinstance(each, dict) and "name" in each else each
+            for each in secrets
+        ]
+    return []
+
+
 def _are_texts(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
@@ -130,6 +141,7 @@ _BEFORE_WRITE: dict[str, BuiltinRule] = {
     NAMESPACES: _namespace,
     CRDS: _definition,
     SECRETS: _secret,
+    ACCOUNTS: _account,
     EVENTS: _event,
     **dict.fromkeys(_BINDINGS, _default_binding),
     webhook_configurations.MUTATING: webhook_configurations.set_defaults,

@@ -117,13 +117,14 @@ def prune_schemas(crd: dict[str, Any], out: SchemaOutcome) -> None:
     versions = spec.get("versions") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(versions, list):
         return
+    kept: list[Any] = []
     for index, version in enumerate(versions):
-        if isinstance(version, dict) and schema_of(version) is not None:
+        if isinstance(version, dict) and (schema := schema_of(version)) is not None:
             path = f"spec.versions[{index}].schema.openAPIV3Schema"
-            schema = keywords.pruned(version["schema"]["openAPIV3Schema"], path, out)
+            schema = keywords.pruned(schema, path, out)
             version = {**version, "schema": {**version["schema"], "openAPIV3Schema": schema}}
-            versions = [*versions[:index], version, *versions[index + 1 :]]
-    crd["spec"] = {**spec, "versions": versions}
+        kept.append(version)
+    crd["spec"] = {**spec, "versions": kept}
 
 
 def validate_group(crd: Mapping[str, Any]) -> list[FieldError]:

@@ -99,6 +99,16 @@ OBJECT_META = FieldType(
 """What identifies an object and what the server sets is not owned, so it is not here."""
 
 
+_EMBEDDED_META = FieldType(
+    {
+        **{name: type_ for name, (_, type_) in OBJECT_META.fields.items()},
+        **dict.fromkeys(("creationTimestamp", "generation", "name", "namespace"), SCALAR),
+        **dict.fromkeys(("resourceVersion", "selfLink", "uid"), SCALAR),
+    }
+)
+"""Of an object in another one all of it is owned."""
+
+
 _STRUCT = FieldType(is_open=True)
 _STRUCT.element = _STRUCT
 
@@ -182,7 +192,7 @@ def _from_schema(schema: JsonSchema) -> FieldType:
         return SCALAR
     fields = {name: _from_schema(child) for name, child in schema.get("properties", {}).items()}
     if schema.get("x-kubernetes-embedded-resource"):
-        fields = {"apiVersion": SCALAR, "kind": SCALAR, **fields, "metadata": OBJECT_META}
+        fields = {"apiVersion": SCALAR, "kind": SCALAR, **fields, "metadata": _EMBEDDED_META}
     element = None
     if additional := schema.get("additionalProperties"):
         element = DEDUCED if additional is True else _from_schema(additional)

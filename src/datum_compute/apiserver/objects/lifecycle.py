@@ -235,6 +235,7 @@ class Writer:
         manager: str = SERVER,
         managed: Managed | None = None,
         managed_subresource: str = "",
+        patched: bool = False,
     ) -> WriteResult:
         """Store ``new`` in place of ``before``, unless that changes nothing. ``new`` may share
         subtrees with ``old``, the content of ``before``, only if that :func:`is_validated`.
@@ -247,7 +248,7 @@ class Writer:
             new["metadata"] = dict(old["metadata"])
         unknown = object_meta.check_metadata(new)
         given = new["metadata"].pop("managedFields", None)
-        self.check_versions(kind, before, new["metadata"])
+        self.check_versions(kind, before, new["metadata"], patched=patched)
         if subresource == "status":
             new = _with_status(old, new)
         elif kind.has_status:
@@ -381,13 +382,22 @@ class Writer:
         return self._env.now()
 
     def check_versions(
-        self, kind: ServedKind, before: StoredObject, metadata: dict[str, Any]
+        self,
+        kind: ServedKind,
+        before: StoredObject,
+        metadata: dict[str, Any],
+        *,
+        patched: bool = False,
     ) -> None:
-        """Raises 409 where the metadata names another revision or object than is stored."""
+        """Raises 409 where the metadata names another revision or object than is stored. The uid
+        of what is ``patched`` is a field like others, that cannot change."""
         version = metadata.get("resourceVersion", "")
         if version and version != str(before.revision):
             raise status.modified(kind.resource, before.name)
         uid = metadata.get("uid", "")
+        if uid and uid != before.uid and patched:
+            error = fields.invalid("metadata.uid", uid, "field is immutable")
+            raise status.invalid_object(kind.resource, before.name, [error])
         if uid and uid != before.uid:
             why = (
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before.uid}"
@@ -455,7 +465,7 @@ def _check_decoded(kind: ServedKind, errors: list[fields.FieldError]) -> None:
     for error in errors:
         if error.type is fields.FieldErrorType.TYPE_INVALID:
             name, version = kind.resource.kind, kind.resource.version
-            raise status.bad_request(
+            raise status.NotDecoded(
                 f'{name} in version "{version}" cannot be handled as a {name}: {error}'
             )
 
@@ -514,6 +524,7 @@ def _copy_key(source: dict[str, Any], target: dict[str, Any], key: str) -> None:
         target.pop(key, None)
 
 
+_MARKS = ("deletionTimestamp", "deletionGracePeriodSeconds")
 _IMMUTABLE = (
     "uid",
     "creationTimestamp",
@@ -526,13 +537,13 @@ _IMMUTABLE = (
 
 def _carry_identity(old: dict[str, Any], new: dict[str, Any]) -> list[fields.FieldError]:
     """Keep what a client may not change, whatever is in the body."""
-    marked = new.get("deletionTimestamp")
+    marks = [(key, new[key]) for key in _MARKS if new.get(key)]
     for key in _IMMUTABLE:
         _copy_key(old, new, key)
     if "deletionTimestamp" not in old:
-        if not marked:
-            return []
-        return [fields.invalid("metadata.deletionTimestamp", marked, "field is immutable")]
+        return [
+            fields.invalid(f"metadata.{key}", mark, "field is immutable") for key, mark in marks
+        ]
     held = set(old.get("finalizers") or ())
     added = [one for one in new.get("finalizers") or () if one not in held]
     if not added:

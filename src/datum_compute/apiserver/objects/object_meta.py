@@ -74,6 +74,7 @@ class _MetaShape(msgspec.Struct, rename="camel", gc=False):
 
 
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(_MetaShape))
+_OWNER_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(_OwnerShape))
 _convert = msgspec.convert
 
 
@@ -125,17 +126,37 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
         _convert(metadata, _MetaShape)
     except msgspec.ValidationError as error:
         message = f"the object's metadata cannot be read: {error}"
-        raise errors.bad_request(message.replace("`$", "`metadata").replace("`", '"')) from error
+        raise errors.NotDecoded(message.replace("`$", "`metadata").replace("`", '"')) from error
     for key in ("creationTimestamp", "deletionTimestamp"):
         if (given := metadata.get(key)) and not is_date_time(given):
-            raise errors.bad_request(f'metadata.{key} is no time: "{given[:MAX_TEXT]}"')
+            raise errors.NotDecoded(f'metadata.{key} is no time: "{given[:MAX_TEXT]}"')
     unknown = [f"metadata.{key[:MAX_TEXT]}" for key in metadata if key not in _KNOWN]
+    if owners := metadata.get("ownerReferences"):
+        unknown += _drop_unknown_of_owners(metadata, owners)
     del unknown[MAX_UNKNOWN:]
     if unknown or not all(metadata.values()):
         metadata = {key: value for key, value in metadata.items() if value and key in _KNOWN}
         obj["metadata"] = metadata
     metadata.pop("selfLink", None)
     return unknown
+
+
+def _drop_unknown_of_owners(metadata: dict[str, Any], owners: list[dict[str, Any]]) -> list[str]:
+    if all(owner.keys() <= _OWNER_FIELDS for owner in owners):
+        return []
+    kept = [{key: owner[key] for key in owner if key in _OWNER_FIELDS} for owner in owners]
+    metadata["ownerReferences"] = kept
+    return [
+        f"metadata.ownerReferences[{index}].{key[:MAX_TEXT]}"
+        for index, owner in enumerate(owners)
+        for key in owner
+        if key not in _OWNER_FIELDS
+    ]
+
+
+def is_standard(finalizer: str) -> bool:
+    """Whether it is one of the server's own, which have no domain."""
+    return finalizer in _STANDARD_FINALIZERS
 
 
 def drop_nulls(obj: dict[str, Any]) -> None:
@@ -236,6 +257,9 @@ def _finalizer_faults(kind: ServedKind, finalizers: list[str]) -> list[FieldErro
         if kind.builtin and "/" not in one and one not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(fields.invalid(f"metadata.finalizers[{index}]", one, detail))
+    if FOREGROUND in finalizers and ORPHAN in finalizers:
+        detail = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
+        errors.append(fields.invalid("metadata.finalizers", finalizers, detail))
     return errors
 
 
@@ -344,6 +368,13 @@ def _owner_faults(owners: list[dict[str, Any]]) -> list[FieldError]:
             if not owner.get(key):
                 path = f"metadata.ownerReferences.{key}"
                 errors.append(fields.invalid(path, "", f"{what} must not be empty"))
+        version = owner.get("apiVersion") or ""
+        if version.count("/") > 1:
+            path = "metadata.ownerReferences.apiVersion"
+            errors.append(fields.invalid(path, version, "version must not be empty"))
+        if (version, owner.get("kind")) == ("v1", "Event"):
+            detail = "/v1, Kind=Event is disallowed from being an owner"
+            errors.append(fields.invalid("metadata.ownerReferences", owner, detail))
     if sum(bool(owner.get("controller")) for owner in owners) > 1:
         detail = "Only one reference can have Controller set to true"
         errors.append(fields.invalid("metadata.ownerReferences", owners, detail))

@@ -6,6 +6,8 @@ afterwards. Errors have the real server's texts.
 
 from __future__ import annotations
 
+import re
+from collections import deque
 from typing import Any
 
 from datum_compute.api.fields import MAX_TEXT
@@ -77,9 +79,13 @@ def _merge_strategic(held: Any, patch: dict[str, Any], path: tuple[str, ...]) ->
         if value is None:
             result.pop(key, None)
         elif isinstance(value, dict):
-            result[key] = _merge_strategic(result.get(key), value, (*path, key))
+            if key in result or "$patch" not in value:  # a directive for nothing does nothing
+                result[key] = _merge_strategic(result.get(key), value, (*path, key))
         elif isinstance(value, list) and (*path, key) in _MERGED_LISTS:
-            result[key] = _merge_list(result.get(key), value, (*path, key))
+            before = result.get(key)
+            field = _MERGED_LISTS[*path, key]
+            merged = _merge_list(before, value, (*path, key))
+            result[key] = _in_order(merged, value, before, field)
         else:
             result[key] = value
     for key, value in patch.items():
@@ -88,7 +94,8 @@ def _merge_strategic(held: Any, patch: dict[str, Any], path: tuple[str, ...]) ->
             removed = set(_texts(value, key))
             result[name] = [one for one in _texts(result.get(name), name) if one not in removed]
         elif directive == "$setElementOrder" and (*path, name) in _MERGED_LISTS:
-            result[name] = _in_order(result.get(name), value, _MERGED_LISTS[*path, name])
+            before = held.get(name) if isinstance(held, dict) else None
+            result[name] = _in_order(result.get(name), value, before, _MERGED_LISTS[*path, name])
         elif directive == "$retainKeys":
             retained = set(_texts(value, key))
             result = {name: value for name, value in result.items() if name in retained}
@@ -113,14 +120,25 @@ def _merge_list(held: Any, patch: list[Any], path: tuple[str, ...]) -> list[Any]
     return list(merged.values())
 
 
-def _in_order(items: Any, order: Any, field: str) -> list[Any]:
-    """The items that ``order`` names change places among themselves; others stay where they are."""
+def _in_order(items: Any, order: Any, before: Any, field: str) -> list[Any]:
+    """The items that ``order`` names in that order, and the others in the order that they had
+    ``before``; of two that were both there before, the earlier one comes first."""
     items = items if isinstance(items, list) else []
-    names = order if isinstance(order, list) else []
-    wanted = dict.fromkeys(_key_of(name, field) for name in names)
     by_key = {_key_of(item, field): item for item in items}
-    ordered = iter([by_key[key] for key in wanted if key in by_key])
-    return [next(ordered) if _key_of(item, field) in wanted else item for item in items]
+    ordered = dict.fromkeys(_key_of(one, field) for one in order or () if _is_item(one))
+    named = deque(key for key in ordered if key in by_key)
+    others = deque(key for key in by_key if key not in ordered)
+    place = {_key_of(item, field): index for index, item in enumerate(before or ())}
+    found: list[str] = []
+    while named and others:
+        first, other = place.get(named[0]), place.get(others[0])
+        is_later = first is not None and other is not None and other < first
+        found.append((others if is_later else named).popleft())
+    return [by_key[key] for key in (*found, *named, *others)]
+
+
+def _is_item(value: Any) -> bool:
+    return not isinstance(value, dict) or "$patch" not in value
 
 
 def _key_of(item: Any, field: str) -> str:
@@ -139,6 +157,7 @@ def _texts(value: Any, name: str) -> list[str]:
 
 
 _REQUIRED = object()
+_INDEX = re.compile("[-+]?[0-9]{1,9}").fullmatch
 
 
 def _pointer(text: Any) -> list[str]:
@@ -151,14 +170,13 @@ def _pointer(text: Any) -> list[str]:
 def _position(held: list[Any], part: str, *, end: bool) -> int:
     if end and part == "-":
         return len(held)
-    if not part.isascii() or not part.isdigit() or (len(part) > 1 and part[0] == "0"):
+    # As the real server reads it: with a sign too, where one below 0 counts from the end.
+    if not _INDEX(part):
         raise errors.rejected_patch()
-    if len(part) > len(str(len(held))):  # before int, which refuses thousands of digits
+    index, size = int(part), len(held) + end
+    if index >= size or index < -size:
         raise errors.rejected_patch()
-    index = int(part)
-    if index >= len(held) + end:
-        raise errors.rejected_patch()
-    return index
+    return index + size if index < 0 else index
 
 
 def json_patch(target: Any, operations: Any) -> Any:
@@ -173,8 +191,13 @@ def json_patch(target: Any, operations: Any) -> Any:
         raise errors.ApiError(413, "RequestEntityTooLarge", message)
     document = _Document(target)
     for operation in operations:
+        if operation is None:
+            raise errors.rejected_patch()
         if not isinstance(operation, dict):
             raise errors.bad_request("an operation of a JSON patch must be an object")
+        for key in ("op", "path", "from"):
+            if not isinstance(operation.get(key), str | None):
+                raise errors.bad_request(f"error decoding patch: {key} of an operation is no text")
         document.apply(operation)
     result = document.root[""]
     if isinstance(result, dict):  # each operation may have put its value deeper
@@ -195,15 +218,17 @@ class _Document:
     def apply(self, operation: dict[str, Any]) -> None:
         action = operation.get("op")
         path = _pointer(operation.get("path"))
-        if action in ("add", "replace", "test") and "value" not in operation:
+        if action == "test" and "value" not in operation:
             raise errors.rejected_patch()
         if action == "add":
-            self._add(path, operation["value"])
+            if len(path) == 1:
+                raise errors.rejected_patch()
+            self._add(path, operation.get("value"))
         elif action == "remove":
             self._remove(path)
         elif action == "replace":
             self._read(path, absent=None)  # the real server adds a field that is not there
-            self._set(path, operation["value"])
+            self._set(path, operation.get("value"))
         elif action == "test":
             if not json_equal(self._read(path, absent=None), operation["value"]):
                 raise errors.rejected_patch()
@@ -215,7 +240,8 @@ class _Document:
             self._remove(source)
             self._add(path, value)
         elif action == "copy":
-            self._add(path, self._copy(self._read(_pointer(operation.get("from")))))
+            source = _pointer(operation.get("from"))
+            self._add(path, self._copy(self._read(source, absent=None)))
         else:
             raise errors.rejected_patch()
 

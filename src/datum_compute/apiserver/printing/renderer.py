@@ -72,7 +72,7 @@ class Renderer:
             version = obj["metadata"].get("resourceVersion", "")
             raw = encode_json(self.table([obj], version))
         elif form.transform:
-            raw = encode_json(tables.partial_metadata(decode_json(raw)))
+            raw = encode_json(tables.partial_metadata(decode_json(raw), form.version))
         elif form.yaml:
             return HttpResponse(code, {"content-type": YAML_TYPE}, _yaml(raw))
         return HttpResponse(code, errors.JSON_HEADERS, raw)
@@ -91,12 +91,13 @@ class Renderer:
         field: str = "items"
         render: Callable[[bytes], bytes] | None = None
         if form.transform == "Table":
-            row = tables.row_of(kind, self._now(), self._include_object())
-            document |= tables.HEAD | {"columnDefinitions": tables.definitions(kind)}
+            row = tables.row_of(kind, self._now(), self._include_object(), form.version)
+            document |= tables.head("Table", form.version)
+            document["columnDefinitions"] = tables.definitions(kind)
             field, render = "rows", lambda raw: encode_json(row(decode_json(raw)))
         elif form.transform:
-            document |= tables.PARTIAL_LIST
-            render = lambda raw: encode_json(tables.partial_metadata(decode_json(raw)))  # noqa: E731
+            document |= tables.head("PartialObjectMetadataList", form.version)
+            render = self._partial_metadata
         head = b'%b,"%b":[' % (encode_json(document)[:-1], field.encode())
         return self._stream(items, head, render)
 
@@ -130,13 +131,18 @@ class Renderer:
             include_object=self._include_object(),
             resource_version=version,
             with_columns=headed,
+            version=self._call.form.version,
         )
+
+    def _partial_metadata(self, raw: bytes) -> bytes:
+        return encode_json(tables.partial_metadata(decode_json(raw), self._call.form.version))
 
     @property
     def table_key(self) -> tuple[Any, ...]:
         """Equal where the same objects give the same table."""
         call = self._call
-        return call.kind, call.query.get("includeObject"), call.request.with_managed_fields
+        included = call.query.get("includeObject")
+        return call.kind, included, call.form, call.request.with_managed_fields
 
     def _include_object(self) -> tables.IncludeObject:
         wanted = self._call.query.get("includeObject") or "Metadata"

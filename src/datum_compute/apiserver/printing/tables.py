@@ -18,8 +18,7 @@ IncludeObject = Literal["None", "Metadata", "Object"]
 JsonObject = Mapping[str, Any]
 
 
-HEAD = {"kind": "Table", "apiVersion": "meta.k8s.io/v1"}
-PARTIAL_LIST = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+META_GROUP = "meta.k8s.io"
 
 
 def table(
@@ -30,19 +29,24 @@ def table(
     include_object: IncludeObject = "Metadata",
     resource_version: str,
     with_columns: bool = True,
+    version: str = "v1",
 ) -> dict[str, Any]:
-    """A ``meta.k8s.io/v1`` Table. In a watch only the first event carries the columns."""
-    row = row_of(kind, now, include_object)
+    """A ``meta.k8s.io`` Table. In a watch only the first event carries the columns."""
+    row = row_of(kind, now, include_object, version)
     return {
-        **HEAD,
+        **head("Table", version),
         "metadata": {"resourceVersion": resource_version},
-        "columnDefinitions": definitions(kind) if with_columns else [],
+        "columnDefinitions": definitions(kind) if with_columns else None,
         "rows": [row(obj) for obj in objects],
     }
 
 
+def head(kind: str, version: str) -> dict[str, str]:
+    return {"kind": kind, "apiVersion": f"{META_GROUP}/{version}"}
+
+
 def row_of(
-    kind: ServedKind, now: datetime, include_object: IncludeObject
+    kind: ServedKind, now: datetime, include_object: IncludeObject, version: str = "v1"
 ) -> Callable[[JsonObject], dict[str, Any]]:
     """From an object to its row."""
     cells = [column.value() for column in kind.columns]
@@ -50,7 +54,7 @@ def row_of(
     def row(obj: JsonObject) -> dict[str, Any]:
         return {
             "cells": [cell(obj, now) for cell in cells],
-            "object": _row_object(obj, include_object),
+            "object": _row_object(obj, include_object, version),
         }
 
     return row
@@ -61,19 +65,15 @@ def definitions(kind: ServedKind) -> list[dict[str, Any]]:
     return [_definition(column) for column in kind.columns]
 
 
-def partial_metadata(obj: JsonObject) -> dict[str, Any]:
+def partial_metadata(obj: JsonObject, version: str = "v1") -> dict[str, Any]:
     """The object as ``PartialObjectMetadata``."""
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": obj["metadata"],
-    }
+    return {**head("PartialObjectMetadata", version), "metadata": obj["metadata"]}
 
 
-def _row_object(obj: JsonObject, include_object: IncludeObject) -> JsonObject | None:
+def _row_object(obj: JsonObject, include_object: IncludeObject, version: str) -> JsonObject | None:
     if include_object == "Object":
         return obj
-    return partial_metadata(obj) if include_object == "Metadata" else None
+    return partial_metadata(obj, version) if include_object == "Metadata" else None
 
 
 def _definition(column: TableColumn) -> dict[str, Any]:

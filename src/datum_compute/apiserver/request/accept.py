@@ -17,12 +17,15 @@ class Form(msgspec.Struct, frozen=True):
     transform: str = ""
     """Empty, Table or PartialObjectMetadata(List)."""
     yaml: bool = False
+    version: str = "v1"
+    """Of the table or the metadata."""
 
 
 PLAIN = Form()
 
 _TRANSFORMS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
-_AS = re.compile(r"as=([A-Za-z]+)")
+_PARAMETER = re.compile(r";\s*(as|g|v|q)=([^;,\s]+)")
+_LISTS = ("list", "deletecollection")
 _forms: dict[str, Form | None] = {JSON_TYPE: PLAIN, "*/*": PLAIN, "": PLAIN}
 
 
@@ -40,15 +43,37 @@ def accepted_form(headers: Mapping[str, str]) -> Form:
     return form
 
 
+def check_form(form: Form, verb: str) -> None:
+    """Raise 406 where the metadata of a list is asked for as that of one object, or the other way
+    round."""
+    if form.transform == "PartialObjectMetadata" and verb in _LISTS:
+        raise errors.cannot_be_shown(form.transform, "is a list")
+    if form.transform == "PartialObjectMetadataList" and verb not in (*_LISTS, "watch"):
+        raise errors.cannot_be_shown(form.transform, "is not a list")
+
+
 def _negotiate(accept: str) -> Form | None:
-    for clause in accept.split(","):
-        media, _, parameters = clause.strip().partition(";")
+    clauses = [clause.strip().partition(";") for clause in accept.split(",")]
+    asked = [(media, dict(_PARAMETER.findall(f";{rest}"))) for media, _, rest in clauses]
+    for media, parameters in sorted(asked, key=_quality, reverse=True):
         if media in (JSON_TYPE, "application/*", "*/*"):
-            wanted = _AS.search(parameters)
+            wanted = parameters.get("as")
             if wanted is None:
                 return PLAIN
-            if wanted[1] in _TRANSFORMS:
-                return Form(wanted[1])
+            version = parameters.get("v", "")
+            if (
+                wanted in _TRANSFORMS
+                and version in ("v1", "v1beta1")
+                and parameters.get("g") == "meta.k8s.io"
+            ):
+                return Form(wanted, version=version)
         elif media == YAML_TYPE:
             return Form(yaml=True)
     return None
+
+
+def _quality(clause: tuple[str, dict[str, str]]) -> float:
+    try:
+        return float(clause[1].get("q", "1"))
+    except ValueError:
+        return 0.0

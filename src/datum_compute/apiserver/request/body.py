@@ -37,7 +37,7 @@ def decode_object(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
     kind = content_type(headers)
     if kind == JSON_TYPE:
         value = json_value(body)
-    elif kind in (YAML_TYPE, "text/yaml"):
+    elif kind == YAML_TYPE:
         value = yaml_value(body)
     elif kind == protobuf.MEDIA_TYPE and (found := protobuf_bodies.decode_object(body)) is not None:
         value = found

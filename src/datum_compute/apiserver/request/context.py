@@ -57,17 +57,23 @@ class RequestContext(msgspec.Struct, frozen=True):
         """The current state of the object the path names. Raises 404."""
         stored = self.current()
         if stored is None:
-            raise errors.not_found(self.kind.resource, self.target.name)
+            name = self.target.name
+            if name in (".", ".."):
+                raise errors.bad_request(f"Name parameter invalid: \"{name}\": may not be '{name}'")
+            raise errors.not_found(self.kind.resource, name)
         return stored
 
     def current(self) -> StoredObject | None:
         return self.table.get(self.target.namespace, self.target.name)
 
-    def number(self, key: str) -> int | None:
-        """A query parameter that is a whole number."""
+    def number(self, key: str, *, signed: bool = False) -> int | None:
+        """A query parameter that is a whole number; one below 0 only where it is ``signed``, and
+        then it is 0."""
         text = self.query.get(key, "")
         if not text:
             return None
+        if signed and text[0] == "-" and text[1:].isdigit() and len(text) <= _MAX_DIGITS:
+            return 0
         if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
             raise errors.bad_request(f'invalid value "{text}" for {key}: must be a whole number')
         return int(text)

@@ -90,5 +90,6 @@ def _pruned_rule(rule: Any, path: str, out: SchemaOutcome) -> Any:
     if not isinstance(rule, dict):
         out.add(fields.type_invalid(path, rule, "must be a rule"))
         return rule
-    out.unknown.extend(f"{path}.{name}" for name in rule if name not in _RULE)
+    unknown = [f"{path}.{name}" for name in rule if name not in _RULE]
+    out.unknown.extend(unknown[: MAX_UNKNOWN - len(out.unknown)])
     return {name: rule[name] for name in rule if name in _RULE and (rule[name] or name == "rule")}

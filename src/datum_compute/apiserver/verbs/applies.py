@@ -16,7 +16,7 @@ from datum_compute.apiserver.managed_fields.types import FieldType, empty_object
 from datum_compute.apiserver.managed_fields.values import merge
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.lifecycle import is_validated
-from datum_compute.apiserver.request.body import yaml_value
+from datum_compute.apiserver.request.body import duplicate_fields, yaml_value
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.storage.protocol import Managed, StoredObject
 
@@ -63,12 +63,15 @@ def apply_object(
     manager = manager_of(call)
     config = config_of(call)
     object_meta.check_type(kind, config)
-    object_meta.check_kind(kind, config)
-    config["metadata"].setdefault("name", target.name)
+    if config["kind"] != kind.resource.kind:
+        found = f"{config['apiVersion']}, Kind={config['kind']}"
+        raise errors.bad_request(f"invalid object type: {found}")
+    before = call.current()
+    if before is not None:
+        config["metadata"].setdefault("name", target.name)
     object_meta.check_name(config, target.name)
     object_meta.set_namespace(kind, config, target.namespace)
     config = kind.to_stored(config)
-    before = call.current()
     if before is None:
         if target.subresource:
             raise errors.not_found(kind.resource, target.name)
@@ -78,10 +81,39 @@ def apply_object(
         return Applied(new, managed)
     old = call.plane.writer.read(kind, before)
     # What a config says of the object's identity is a condition, and nothing to merge.
-    call.plane.writer.check_versions(kind, before, config["metadata"])
+    call.plane.writer.check_versions(kind, before, config["metadata"], patched=True)
     held = call.plane.store.content(before)[1]
     new, managed = merged(call, old, config, held, manager)
     return Applied(new, managed, before, old if is_validated(kind, before) else None)
+
+
+def check_known(call: RequestContext, before: StoredObject | None, unknown: list[str]) -> None:
+    """Raise 400 for a field that the kind does not have, unless it is in the object: a definition
+    may have lost it."""
+    kept: list[str] = []
+    if before is not None:
+        old = call.plane.writer.read(call.kind, before)
+        kept = object_meta.check_metadata(old) + call.kind.schema.process(old).unknown
+    for path in unknown:
+        if path not in kept:
+            resource = call.kind.resource
+            about = f"/{call.target.name}; {resource.api_version}, Kind={resource.kind}"
+            raise errors.bad_request(
+                f"failed to create typed patch object ({about}): .{path}: field not declared in"
+                " schema"
+            )
+
+
+def find_duplicates(call: RequestContext, validation: str) -> tuple[str, ...]:
+    """Fields that a body in JSON gives more than once. Raises 400 under strict validation."""
+    body = call.request.body
+    if validation == "Ignore" or body.lstrip()[:1] != b"{":
+        return ()
+    found = duplicate_fields({}, body, codec.json_value(body))
+    if found and validation == "Strict":
+        listed = ", ".join(f'key "{path}" already set' for path in found)
+        raise errors.bad_request(f"error strict decoding YAML: {listed}")
+    return found
 
 
 def merged(

@@ -38,6 +38,10 @@ _decode_token = msgspec.json.Decoder(_Token).decode
 
 def check_revision(call: RequestContext) -> None:
     """Raise 504 where a get asks for a state that is yet to come."""
+    if call.flag("export"):
+        raise status.bad_request(
+            "the export parameter, deprecated since v1.14, is no longer supported"
+        )
     revision, current = call.number("resourceVersion"), call.plane.store.revision
     if revision is not None and revision > current:
         raise status.revision_too_large(revision, current)
@@ -52,15 +56,13 @@ def get(call: RequestContext, renderer: Renderer) -> HttpResponse:
 def list_objects(
     call: RequestContext, renderer: Renderer, store: Store
 ) -> HttpResponse | Awaitable[HttpResponse]:
-    if call.flag("sendInitialEvents"):
-        error = fields.forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")
-        raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
+    _check_options(call)
     token = _token(call)
     selection = Selection(call, store.value)
     revision, rows = _rows(call, token)
     if token is not None:
         rows = dropwhile(lambda row: (row.namespace, row.name) <= token.start, rows)
-    limit = call.number("limit") or 0
+    limit = _limit(call)
     if selection.selects_all:
         return _page(call, renderer, store, revision, rows, limit, counts=True)
     return _select(call, renderer, store, revision, rows, limit, selection)
@@ -134,27 +136,46 @@ def _rows(call: RequestContext, token: _Token | None) -> tuple[int, Iterable[Sto
     return exact, (row for row in rows if row.namespace == call.namespace)
 
 
-def _exact_revision(call: RequestContext) -> int | None:
-    """The exact revision of the request; None where the current state will do."""
-    match = call.query.get("resourceVersionMatch", "")
-    text = call.query.get("resourceVersion", "")
-    errors = []
-    if match and not text:
+def _check_options(call: RequestContext) -> None:
+    match, revision = (call.query.get(key, "") for key in (_MATCH, "resourceVersion"))
+    faults = []
+    if match and not revision:
         detail = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        errors.append(fields.forbidden("resourceVersionMatch", detail))
+        faults.append(fields.forbidden(_MATCH, detail))
+    if match and call.query.get("continue"):
+        detail = "resourceVersionMatch is forbidden when continue is provided"
+        faults.append(fields.forbidden(_MATCH, detail))
     if match and match not in ("Exact", "NotOlderThan"):
-        known = ["Exact", "NotOlderThan", ""]
-        errors.append(fields.not_supported("resourceVersionMatch", match, known))
-    if errors:
-        raise status.invalid("ListOptions", "meta.k8s.io", "", errors)
-    revision = call.number("resourceVersion")
-    if match == "Exact" and revision == 0:
+        faults.append(fields.not_supported(_MATCH, match, ["Exact", "NotOlderThan", ""]))
+    if match == "Exact" and revision == "0":
         detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        error = fields.forbidden("resourceVersionMatch", detail)
-        raise status.invalid("ListOptions", "meta.k8s.io", "", [error])
-    current = call.plane.store.revision
+        faults.append(fields.forbidden(_MATCH, detail))
+    if "sendInitialEvents" in call.query:
+        detail = "sendInitialEvents is forbidden for list"
+        faults.append(fields.forbidden("sendInitialEvents", detail))
+    if faults:
+        raise status.invalid("ListOptions", "meta.k8s.io", "", faults)
+    call.number("timeoutSeconds", signed=True)
+
+
+_MATCH = "resourceVersionMatch"
+
+
+def _limit(call: RequestContext) -> int:
+    """0 for none, and where any state will do: the real server has that in memory."""
+    limit = call.number("limit", signed=True) or 0
+    return (
+        0 if call.query.get("resourceVersion") == "0" and not call.query.get("continue") else limit
+    )
+
+
+def _exact_revision(call: RequestContext) -> int | None:
+    """The exact revision of the request; None where the current state will do. Of a page without a
+    match it is exact too."""
+    revision, current = call.number("resourceVersion"), call.plane.store.revision
     if revision is not None and revision > current:
         raise status.revision_too_large(revision, current)
+    match = call.query.get(_MATCH) or ("Exact" if revision and _limit(call) else "")
     return revision if match == "Exact" else None
 
 
@@ -182,7 +203,9 @@ def _token(call: RequestContext) -> _Token | None:
     try:
         token = _decode_token(base64.urlsafe_b64decode(text))
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise status.bad_request(f"continue key is not valid: {error}") from error
+        raise status.bad_request(
+            f"invalid continue token: continue key is not valid: {error}"
+        ) from error
     if token.v != _TOKEN_VERSION or token.rv > call.plane.store.revision:
         raise status.bad_request("continue key is not valid: it was not issued by this server")
     return token

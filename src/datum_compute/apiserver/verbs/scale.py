@@ -53,7 +53,9 @@ def patch(call: RequestContext) -> HttpResponse:
         return _write(call, scale, manager, dry_run=dry_run, is_apply=True)
     manager = call.field_manager("PatchOptions")
     obj = call.plane.writer.read(call.kind, call.existing())
-    scale = writes.apply_patch(call, form, _scale_of(obj, _paths(call)))
+    scale = writes.apply_patch(
+        call, form, _scale_of(obj, _paths(call)), codec.json_value(call.request.body)
+    )
     return _write(call, scale, manager, dry_run=dry_run)
 
 

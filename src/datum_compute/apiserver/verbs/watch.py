@@ -14,6 +14,7 @@ list again.
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -42,8 +43,6 @@ MIN_WATCH_SECONDS = 1800
 """A watch without ``timeoutSeconds`` lasts this long and up to as long again, as upstream."""
 
 _log = get_logger(__name__)
-
-_INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 LineEncoder = Callable[[str, StoredObject, dict[Any, bytes]], bytes]
 """Event type and object to one line of the stream."""
@@ -212,12 +211,21 @@ def watch(call: RequestContext, renderer: Renderer, store: Store, env: Environme
 
 
 def _check_options(call: RequestContext) -> None:
-    if not call.flag("sendInitialEvents"):
-        return
-    if call.query.get("resourceVersionMatch") != "NotOlderThan":
+    match, path = call.query.get("resourceVersionMatch", ""), "resourceVersionMatch"
+    faults = []
+    if "sendInitialEvents" in call.query and match != "NotOlderThan":
         detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        error = fields.forbidden("resourceVersionMatch", detail)
-        raise errors.invalid("ListOptions", "meta.k8s.io", "", [error])
+        faults.append(fields.forbidden(path, detail))
+    if match and "sendInitialEvents" not in call.query:
+        detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        faults.append(fields.forbidden(path, detail))
+    if match not in ("", "NotOlderThan"):
+        faults.append(fields.not_supported(path, match, ["NotOlderThan"]))
+    if call.query.get("continue"):
+        detail = "resourceVersionMatch is forbidden when continue is provided"
+        faults.append(fields.forbidden(path, detail))
+    if faults:
+        raise errors.invalid("ListOptions", "meta.k8s.io", "", faults)
 
 
 def _first_lines(
@@ -225,12 +233,29 @@ def _first_lines(
 ) -> Iterator[bytes]:
     """What a watch begins with: chosen now, encoded when it is asked for."""
     current = call.plane.store.revision
-    if call.flag("sendInitialEvents") or not revision:
+    asked, is_open = call.flag("sendInitialEvents"), not call.query.get("resourceVersion")
+    if asked or (not revision and "sendInitialEvents" not in call.query):
         rows = list(call.table.in_order(call.namespace))
-        marked = call.flag("sendInitialEvents") and call.flag("allowWatchBookmarks")
-        end = bookmark_line(call, current, _INITIAL_END) if marked else b""
+        # As in the real server, a watch that begins anywhere tells its begin by a bookmark too.
+        marked = (asked or is_open) and call.flag("allowWatchBookmarks")
+        end = bookmark_line(call, current, _initial_end(call)) if marked else b""
         return _current_lines(rows, selection, line, end)
-    return _past_lines(call.table.since(revision), selection, line, content)
+    return _past_lines(call.table.since(revision) if revision else (), selection, line, content)
+
+
+def _initial_end(call: RequestContext) -> dict[str, str]:
+    """The annotations of the bookmark after the initial events. Clients of Go that list by a watch
+    take the kind of their list from the second one."""
+    kind, version = call.kind.list_kind, call.kind.resource.api_version
+    if call.form.transform.startswith("Partial"):
+        kind, version = "PartialObjectMetadataList", f"{tables.META_GROUP}/{call.form.version}"
+    items: Any = None if call.kind.builtin else []
+    empty: dict[str, Any] = {"kind": kind, "apiVersion": version, "metadata": {}, "items": items}
+    blueprint = base64.b64encode(encode_json(empty) + b"\n").decode()
+    return {
+        "k8s.io/initial-events-end": "true",
+        "kubernetes.io/initial-events-list-blueprint": blueprint,
+    }
 
 
 def _current_lines(
@@ -284,7 +309,7 @@ def _line_encoder(call: RequestContext, renderer: Renderer, store: Store) -> Lin
     kind, form = call.kind, call.form
     if form.transform == "Table":
         return _TableLines(renderer, store)
-    shared_key = (kind, form.transform, call.request.with_managed_fields)
+    shared_key = (kind, form, call.request.with_managed_fields)
 
     def line(event: str, stored: StoredObject, shared: dict[Any, bytes]) -> bytes:
         key = (shared_key, event)
@@ -292,7 +317,7 @@ def _line_encoder(call: RequestContext, renderer: Renderer, store: Store) -> Lin
         if found is None:
             raw = renderer.stored(stored, store.content(stored))
             if form.transform:
-                raw = encode_json(tables.partial_metadata(decode_json(raw)))
+                raw = encode_json(tables.partial_metadata(decode_json(raw), form.version))
             found = shared[key] = b'{"type":"%b","object":%b}\n' % (event.encode(), raw)
         return found
 
@@ -328,8 +353,10 @@ def bookmark_line(
     metadata: dict[str, Any] = {"resourceVersion": str(revision), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = annotations
-    resource = call.kind.resource
-    obj = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+    kind, version = call.kind.resource.kind, call.kind.resource.api_version
+    if call.form.transform.startswith("Partial"):
+        kind, version = "PartialObjectMetadata", f"{tables.META_GROUP}/{call.form.version}"
+    obj = {"kind": kind, "apiVersion": version, "metadata": metadata}
     return encode_json({"type": "BOOKMARK", "object": obj}) + b"\n"
 
 

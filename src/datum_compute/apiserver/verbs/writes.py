@@ -55,6 +55,8 @@ class Draft(msgspec.Struct, gc=False):
     """Who owns what changes."""
     managed: Managed | None = None
     """The entries of managed fields, where they are known: after an apply, and once tried."""
+    is_apply: bool = False
+    warnings: tuple[str, ...] = ()
 
 
 def create(call: RequestContext, renderer: Renderer) -> HttpResponse:
@@ -81,10 +83,13 @@ def execute(call: RequestContext, renderer: Renderer, draft: Draft) -> HttpRespo
 def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> WriteResult:
     """Validate the draft and store it; for a dry run, of the request or by ``dry_run``, only
     return what would be stored."""
-    writer, strict = call.plane.writer, draft.validation == "Strict"
+    # Fields that an apply states must be known, whatever the validation.
+    writer, strict = call.plane.writer, draft.validation == "Strict" or draft.is_apply
+    is_patch = call.request.method == "PATCH"
     if call.check_grant is not None:
         call.check_grant(call, draft.obj)
     dry_run = dry_run or draft.dry_run
+    _warn(call, draft)
     try:
         if draft.before is None:
             return writer.create(
@@ -105,9 +110,49 @@ def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> Write
             old=draft.old,
             manager=draft.manager,
             managed=draft.managed,
+            patched=is_patch,
         )
     except UnknownFieldsError as fault:
-        raise _strict(call, fault) from fault
+        if not draft.is_apply:
+            raise _strict(call, fault) from fault
+        applies.check_known(call, draft.before, fault.unknown)
+        # They were in the object, which has lost them by now.
+        draft.is_apply = False
+        return store(call, draft, dry_run=dry_run)
+    except errors.NotDecoded as fault:
+        if is_patch and draft.managed is None:
+            raise _faulty_patch(fault.message) from fault
+        raise
+
+
+def _warn(call: RequestContext, draft: Draft) -> None:
+    """Of owners that are named twice one is kept; a finalizer should be somebody's."""
+    metadata = draft.obj.get("metadata")
+    if not isinstance(metadata, dict):
+        return
+    owners = metadata.get("ownerReferences")
+    if isinstance(owners, list) and len(owners) > 1:
+        kept = {codec.encode_json(one): one for one in owners}
+        if len(kept) < len(owners):
+            draft.obj["metadata"] = {**metadata, "ownerReferences": list(kept.values())}
+            draft.warnings += (_OWNED_TWICE,)
+    if call.kind.builtin or not isinstance(finalizers := metadata.get("finalizers"), list):
+        return
+    draft.warnings += tuple(
+        f'metadata.finalizers: "{one}": {_UNQUALIFIED}'
+        for one in finalizers
+        if isinstance(one, str) and one and "/" not in one and not object_meta.is_standard(one)
+    )
+
+
+_OWNED_TWICE = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in"
+    " 1.20+, and may reject such requests as early as 1.24; please fix your requests"
+)
+_UNQUALIFIED = (
+    "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts"
+    " with other finalizer writers"
+)
 
 
 def draft_create(call: RequestContext) -> Draft:
@@ -178,16 +223,19 @@ def draft_update(call: RequestContext) -> Draft:
             call.kind.to_stored(new), validation, dry_run, duplicates=duplicates, manager=manager
         )
     before = call.existing()
-    metadata = new["metadata"]
-    resource = call.kind.resource
-    if not call.kind.updated_blindly and not metadata.get("resourceVersion"):
-        error = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        # The plural in place of the kind, as the real server has it.
-        raise errors.invalid(resource.plural, resource.group, before.name, [error])
+    _check_has_revision(call, new["metadata"])
     if not call.target.subresource:
         object_meta.check_kind(call.kind, new)
     new = call.kind.to_stored(new)
     return Draft(new, validation, dry_run, before, duplicates=duplicates, manager=manager)
+
+
+def _check_has_revision(call: RequestContext, metadata: dict[str, Any]) -> None:
+    resource = call.kind.resource
+    if not call.kind.updated_blindly and not metadata.get("resourceVersion"):
+        error = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        # The plural in place of the kind, as the real server has it.
+        raise errors.invalid(resource.plural, resource.group, call.target.name, [error])
 
 
 def draft_patch(call: RequestContext) -> Draft:
@@ -197,7 +245,16 @@ def draft_patch(call: RequestContext) -> Draft:
     validation = call.field_validation(options)
     if form == codec.APPLY_PATCH:
         done = applies.apply_object(call, check_creatable)
-        return Draft(done.obj, validation, dry_run, done.before, done.old, managed=done.managed)
+        return Draft(
+            done.obj,
+            validation,
+            dry_run,
+            done.before,
+            done.old,
+            managed=done.managed,
+            duplicates=applies.find_duplicates(call, validation),
+            is_apply=True,
+        )
     if "force" in call.query:
         error = fields.forbidden("force", "may not be specified for non-apply patch")
         raise errors.invalid(options, "meta.k8s.io", "", [error])
@@ -208,14 +265,23 @@ def draft_patch(call: RequestContext) -> Draft:
     if _MANAGED_FIELDS in call.request.body:
         managed = codec.decode_json(to_wire(call.plane.store.content(before)[1]))
         target = {**target, "metadata": {**target["metadata"], "managedFields": managed}}
-    new = apply_patch(call, form, target)
+    body = codec.json_value(call.request.body)
+    new = apply_patch(call, form, target, body)
+    duplicates = find_duplicates(call, validation, body)
     try:
         object_meta.check_type(call.kind, new)
     except errors.ApiError as error:
-        if call.kind.builtin:
+        if call.kind.builtin or not isinstance(new.get("kind"), str):
             raise _faulty_patch(error.message) from error
+        if new.get("apiVersion") and not call.target.subresource:
+            raise _other_version(call, new) from error
         raise
+    if not isinstance(new["kind"], str):
+        raise _faulty_patch("the kind is no text")
+    if not isinstance(new.get("metadata"), dict | None):
+        raise _faulty_patch("the object's metadata is not an object")
     _check_key(call, new)
+    _check_has_revision(call, new["metadata"])
     if not call.target.subresource:
         object_meta.check_kind(call.kind, new)
     # A merge patch copies what it changes and shares the rest with the old state; validating
@@ -223,7 +289,16 @@ def draft_patch(call: RequestContext) -> Draft:
     shares = form == codec.MERGE_PATCH and is_validated(call.kind, before)
     new = call.kind.to_stored(new)
     shared = old if shares else None
-    return Draft(new, validation, dry_run, before, shared, manager=manager)
+    return Draft(new, validation, dry_run, before, shared, duplicates=duplicates, manager=manager)
+
+
+def _other_version(call: RequestContext, new: dict[str, Any]) -> errors.ApiError:
+    """A patch cannot move a custom object to another version."""
+    version = str(new["apiVersion"])
+    detail = f"must be {call.kind.resource.api_version}"
+    error = fields.invalid("apiVersion", version, detail)
+    group = version.rpartition("/")[0]
+    return errors.invalid(new["kind"], group, call.target.name, [error])
 
 
 _MANAGED_FIELDS = b"managedFields"
@@ -239,8 +314,9 @@ def patch_type(call: RequestContext) -> str:
     return form
 
 
-def apply_patch(call: RequestContext, form: str, target: dict[str, Any]) -> dict[str, Any]:
-    body = codec.json_value(call.request.body)
+def apply_patch(
+    call: RequestContext, form: str, target: dict[str, Any], body: Any
+) -> dict[str, Any]:
     if form == codec.JSON_PATCH:
         new = patches.json_patch(target, body)
     elif not isinstance(body, dict):
@@ -250,7 +326,7 @@ def apply_patch(call: RequestContext, form: str, target: dict[str, Any]) -> dict
     else:
         new = patches.merge_patch(target, body)
     if not isinstance(new, dict):
-        raise errors.rejected_patch()
+        raise _faulty_patch("the result is no object")
     return new
 
 
@@ -293,9 +369,9 @@ def build_response(
     """What was written, with ``warnings`` and one for each unknown field."""
     response = renderer.written(written, 201 if draft.before is None else 200)
     unknown = written.unknown if draft.validation != "Ignore" else ()
-    if not unknown and not warnings and not draft.duplicates:
+    if not unknown and not warnings and not draft.duplicates and not draft.warnings:
         return response
-    found = [f'duplicate field "{path}"' for path in draft.duplicates]
+    found = [*draft.warnings, *(f'duplicate field "{path}"' for path in draft.duplicates)]
     return with_warnings(
         response, [*warnings, *found, *(f'unknown field "{path}"' for path in unknown)]
     )

@@ -190,7 +190,7 @@ def test_later_events_of_a_watch_leave_the_columns_out() -> None:
         widget_kind(), [WIDGET], now=NOW, resource_version="1", with_columns=False
     )
 
-    assert printed["columnDefinitions"] == []
+    assert printed["columnDefinitions"] is None
     assert printed["rows"][0]["cells"] == ["w", "47s"]
 
 

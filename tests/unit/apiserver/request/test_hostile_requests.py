@@ -209,7 +209,7 @@ async def test_a_name_that_is_invalid_in_a_path_is_refused(name: str) -> None:
 BAD_QUERIES: dict[str, Mapping[str, str]] = {
     "endless limit": {"limit": "9" * 5000},
     "endless revision": {"resourceVersion": "9" * 5000},
-    "negative limit": {"limit": "-1"},
+    "endless negative limit": {"limit": "-" + "9" * 5000},
     "limit as text": {"limit": "ten"},
     "limit in other digits": {"limit": "\u0665"},
     "time beyond all floats": {"watch": "true", "timeoutSeconds": "1" + "0" * 400},
@@ -263,7 +263,7 @@ async def test_a_patch_cannot_nest_deeper_than_a_body() -> None:
 
 
 UNKNOWN_PATHS = [
-    *("", "/", "//", "/api//v1", "/api/v1//namespaces", "/api/v1/namespaces//"),
+    *("/api//v1", "/api/v1//namespaces", "/api/v1/namespaces//"),
     *("/api/v1/./namespaces", "/api/v1/../v1/namespaces"),
     *("/api/v1/namespaces/default/../default/configmaps", "/apis/x", "/apis/a/b/c"),
     *("/api/v1/namespaces/a/b/c/d/e", "/clusters", "/clusters/nowhere/api", "/%00", "/\0"),
@@ -296,7 +296,8 @@ async def test_an_object_with_an_unusual_name_is_not_found(method: str, name: st
 
         code, answer = await caller.call(method, f"{WIDGETS_PATH}/{name}", b"{}", headers=headers)
 
-        assert (code, answer["reason"]) == (404, "NotFound")
+        found = (400, "BadRequest") if name in (".", "..") else (404, "NotFound")
+        assert (code, answer["reason"]) == found
         assert await caller.exists("one")
 
 

@@ -63,7 +63,11 @@ def test_a_merge_patch_does_not_change_its_target_and_is_idempotent(
         ({"a": 1}, {"op": "add", "path": "/b", "value": 2}, {"a": 1, "b": 2}),
         ({"a": [1, 3]}, {"op": "add", "path": "/a/1", "value": 2}, {"a": [1, 2, 3]}),
         ({"a": [1]}, {"op": "add", "path": "/a/-", "value": 2}, {"a": [1, 2]}),
-        ({"a": 1}, {"op": "add", "path": "", "value": 2}, 2),
+        ({"a": [1, 2]}, {"op": "remove", "path": "/a/-1"}, {"a": [1]}),
+        ({"a": [1, 2]}, {"op": "add", "path": "/a/-1", "value": 3}, {"a": [1, 2, 3]}),
+        ({"a": [1, 2]}, {"op": "replace", "path": "/a/01", "value": 3}, {"a": [1, 3]}),
+        ({"a": 1}, {"op": "add", "path": "/b"}, {"a": 1, "b": None}),
+        ({"a": 1}, {"op": "copy", "from": "/b", "path": "/c"}, {"a": 1, "c": None}),
         ({"a": 1}, {"op": "remove", "path": "/a"}, {}),
         ({"a": [1, 2]}, {"op": "remove", "path": "/a/0"}, {"a": [2]}),
         ({"a": 1}, {"op": "replace", "path": "/a", "value": None}, {"a": None}),
@@ -84,15 +88,16 @@ def test_json_patch_operations(target: Any, operation: Any, expected: Any) -> No
     [
         {"op": "add", "path": "/b/c", "value": 1},
         {"op": "add", "path": "/a/5", "value": 1},
-        {"op": "add", "path": "/a/01", "value": 1},
+        {"op": "add", "path": "/a/-3", "value": 1},
+        {"op": "add", "path": "/a/1e0", "value": 1},
         {"op": "add", "path": "a", "value": 1},
-        {"op": "add", "path": "/b"},
+        {"op": "add", "path": "", "value": {}},
         {"op": "remove", "path": "/b"},
         {"op": "remove", "path": "/a/-"},
         {"op": "remove", "path": ""},
         {"op": "test", "path": "/a", "value": [True]},
         {"op": "move", "from": "/a", "path": "/a/0"},
-        {"op": "copy", "from": "/b", "path": "/c"},
+        {"op": "copy", "from": "/b/d", "path": "/c"},
         {"op": "add", "path": "/s/x", "value": 1},
         {"op": "fold", "path": "/a"},
         {"path": "/a"},
@@ -142,7 +147,7 @@ A, B, C = ({"uid": uid, "name": uid} for uid in "abc")
 @pytest.mark.parametrize(
     ("held", "patch", "expected"),
     [
-        ([A], {"ownerReferences": [B]}, [A, B]),
+        ([A], {"ownerReferences": [B]}, [B, A]),
         ([A, B], {"ownerReferences": [{"uid": "a", "controller": True}]}, None),
         ([A, B], {"ownerReferences": [{"uid": "a", "$patch": "delete"}]}, [B]),
         ([A, B], {"ownerReferences": [{"$patch": "replace"}, C]}, [C]),
@@ -177,8 +182,8 @@ def test_a_strategic_patch_merges_finalizers_and_conditions() -> None:
     }
 
     assert strategic_patch(target, patch) == {
-        "metadata": {"finalizers": ["b", "c"]},
-        "status": {"conditions": [{"type": "X", "status": "False", "reason": "R"}, {"type": "Y"}]},
+        "metadata": {"finalizers": ["c", "b"]},
+        "status": {"conditions": [{"type": "Y"}, {"type": "X", "status": "False", "reason": "R"}]},
         "data": {"kept": "1"},
     }
 
@@ -210,6 +215,6 @@ def test_directives_of_a_strategic_patch_are_obeyed(
 )
 def test_a_malformed_strategic_patch_is_refused(patch: dict[str, Any]) -> None:
     with pytest.raises(ApiError) as refused:
-        strategic_patch({}, patch)
+        strategic_patch({"data": {}}, patch)
 
     assert refused.value.code == 400

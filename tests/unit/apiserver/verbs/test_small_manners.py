@@ -45,7 +45,7 @@ async def test_health_answers_head() -> None:
     async with widget_server() as caller:
         for path in ("/healthz", "/livez", "/readyz"):
             assert (await caller.send("HEAD", path)).status == 200
-        assert (await caller.send("HEAD", "/apis")).status == 404
+        assert (await caller.send("HEAD", "/apis")).status == 405
 
 
 async def test_a_put_creates_a_lease() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -311,8 +313,14 @@ async def test_a_streamed_list_ends_its_first_part_with_a_marked_bookmark() -> N
             mark = await lines.next()
 
             assert mark is not None
-            assert mark["object"]["metadata"]["annotations"] == {
-                "k8s.io/initial-events-end": "true"
+            annotations = mark["object"]["metadata"]["annotations"]
+            assert annotations["k8s.io/initial-events-end"] == "true"
+            blueprint = annotations["kubernetes.io/initial-events-list-blueprint"]
+            assert json.loads(base64.b64decode(blueprint)) == {
+                "kind": "WidgetList",
+                "apiVersion": "example.com/v1",
+                "metadata": {},
+                "items": [],
             }
             assert revision(mark["object"]) == revision(made)
 
@@ -353,7 +361,7 @@ async def test_a_table_watch_sends_its_columns_once() -> None:
             assert first is not None
             assert second is not None
             assert len(first["object"]["columnDefinitions"]) == 2
-            assert second["object"]["columnDefinitions"] == []
+            assert second["object"]["columnDefinitions"] is None
             assert [row["cells"] for row in second["object"]["rows"]] == [["a", 2]]
 
 

@@ -44,6 +44,8 @@ def further_cases() -> Iterator[RawCase]:
     yield from _forms()
     yield from _applies()
     yield from _strategic_patches()
+    untyped = obj("Secret", "untyped", type="")
+    yield RawCase("further secret of empty type", "POST", f"{CORE}/secrets", untyped, "dryRun=All")
     yield from _paths()
 
 
@@ -249,6 +251,10 @@ def _patches(kind: str, path: str) -> Iterator[RawCase]:
     for choice in ("Strict", "Warn"):
         query = f"dryRun=All&fieldValidation={choice}"
         yield RawCase(f"further {kind} merge twice {choice}", "PATCH", path, twice, query, MERGE)
+    grace = "dryRun=All&gracePeriodSeconds="
+    for seconds in ("x", "-1"):
+        query = f"{grace}{seconds}"
+        yield RawCase(f"further {kind} delete after {seconds}", "DELETE", path, None, query)
     yield RawCase(f"further {kind} put as yaml text", "PUT", path, b"a: b", "", "text/yaml")
 
 

@@ -84,7 +84,8 @@ def _secret(obj: dict[str, Any]) -> list[FieldError]:
         del obj["stringData"]
         encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
         obj["data"] = {**data, **encoded}
-    obj.setdefault("type", "Opaque")
+    if not obj.get("type"):
+        obj["type"] = "Opaque"
     return []
 
 

@@ -93,6 +93,7 @@ def _content(renderer: Renderer, store: Store, deleted: list[WriteResult]) -> It
 
 def _delete_options(call: RequestContext) -> DeleteOptions:
     options = _decode_options(call)
+    call.number("gracePeriodSeconds", signed=True)  # in the query as in the body
     propagation = options.propagation_policy or call.query.get("propagationPolicy", "")
     if options.orphan_dependents is not None and propagation:
         detail = "orphanDependents and deletionPropagation cannot be both set"

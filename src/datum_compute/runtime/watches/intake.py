@@ -278,8 +278,10 @@ class Intake:
                 event.set()
 
     def _deliver(self, watch: Watch, cluster: str, old: Object | None, new: Object | None) -> None:
-        if not watch.own_writes and new is not None and self._own_writes.consume(new):
-            return
+        if not watch.own_writes and new is not None:
+            again = partial(self._deliver, watch, cluster, old, new)
+            if self._own_writes.consume(new) or self._own_writes.hold(watch.resource, new, again):
+                return
         for request in self._mapped(watch, cluster, old, new):
             self.offer(request)
 

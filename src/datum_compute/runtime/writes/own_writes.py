@@ -15,8 +15,10 @@ the call, is recorded; a write outside one (a test, a tool) is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Self
 
 import msgspec
@@ -56,15 +58,28 @@ MAX_EXPECTED_WRITES = 4096
 this many all are forgotten, which costs at most one run each."""
 
 
+@dataclass(slots=True)
+class _InFlight:
+    """Writes of one object that were not answered yet, and changes that arrived meanwhile."""
+
+    number: int = 0
+    held: list[Callable[[], None]] = field(default_factory=list)
+
+
 class OwnWriteFilter:
     """Revisions that one controller has written and its watches have yet to deliver. Only those
-    of ``resources``, whose watches leave them out, are kept."""
+    of ``resources``, whose watches leave them out, are kept.
 
-    __slots__ = ("_expected", "_resources")
+    The event of a write may arrive before its answer, which says what revision it is. So a change
+    of an object that is being written is held until the answer; the run that writes keeps the
+    request that would follow from it waiting for as long anyway."""
+
+    __slots__ = ("_expected", "_in_flight", "_resources")
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         self._resources = tuple(resources)
         self._expected: set[tuple[str, str]] = set()
+        self._in_flight: dict[tuple[Resource, str, str], _InFlight] = {}
 
     def __len__(self) -> int:
         return len(self._expected)
@@ -75,6 +90,33 @@ class OwnWriteFilter:
         if len(self._expected) >= MAX_EXPECTED_WRITES:
             self._expected.clear()
         self._expected.add((obj.metadata.uid, obj.metadata.resource_version))
+
+    @contextmanager
+    def writing(self, resource: Resource, namespace: str, name: str) -> Iterator[None]:
+        """For the time of a write, whose answer is expected before the block ends."""
+        if resource not in self._resources:
+            yield
+            return
+        key = (resource, namespace, name)
+        writes = self._in_flight.setdefault(key, _InFlight())
+        writes.number += 1
+        try:
+            yield
+        finally:
+            writes.number -= 1
+            if not writes.number:
+                del self._in_flight[key]
+                for deliver in writes.held:
+                    deliver()
+
+    def hold(self, resource: Resource, obj: Object, deliver: Callable[[], None]) -> bool:
+        """Whether a write of this object, or of one of its name on another plane, is in flight;
+        ``deliver`` is then called when it has ended, however it did."""
+        writes = self._in_flight.get((resource, obj.namespace, obj.name))
+        if writes is None:
+            return False
+        writes.held.append(deliver)
+        return True
 
     def consume(self, obj: Object) -> bool:
         """Whether this is one of the controller's own writes; true once for each."""
@@ -112,6 +154,13 @@ class WriteRecording:
         _running.reset(self._token)
 
 
+def _writing(resource: Resource, namespace: str, name: str) -> AbstractContextManager[None]:
+    run = _running.get()
+    if run is None or run.own_writes is None:
+        return nullcontext()
+    return run.own_writes.writing(resource, namespace, name)
+
+
 class RecordingClient(ReadForwarder):
     """A client that records its writes for the running reconcile."""
 
@@ -123,9 +172,10 @@ class RecordingClient(ReadForwarder):
         self, resource: Resource, body: WireObject, namespace: str = "", *, dry_run: bool = False
     ) -> Object:
         self._check_namespace(namespace)
-        created = await self._client.create(resource, body, namespace, dry_run=dry_run)
-        if not dry_run:
-            self._remember(resource, created)
+        with _writing(resource, namespace, str(body.get("metadata", {}).get("name", ""))):
+            created = await self._client.create(resource, body, namespace, dry_run=dry_run)
+            if not dry_run:
+                self._remember(resource, created)
         return created
 
     async def patch(
@@ -138,15 +188,16 @@ class RecordingClient(ReadForwarder):
         subresource: str = "",
         dry_run: bool = False,
     ) -> Object:
-        try:
-            patched = await self._client.patch(
-                resource, name, patch, namespace, subresource=subresource, dry_run=dry_run
-            )
-        except errors.Conflict:
-            self._remember_conflict(resource, name, namespace, patch)
-            raise
-        if not dry_run:
-            self._remember(resource, patched)
+        with _writing(resource, namespace, name):
+            try:
+                patched = await self._client.patch(
+                    resource, name, patch, namespace, subresource=subresource, dry_run=dry_run
+                )
+            except errors.Conflict:
+                self._remember_conflict(resource, name, namespace, patch)
+                raise
+            if not dry_run:
+                self._remember(resource, patched)
         return patched
 
     async def delete(

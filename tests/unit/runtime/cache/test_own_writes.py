@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -235,9 +236,9 @@ async def test_an_ordinary_status_write_causes_no_wait() -> None:
 class Marker:
     """Marks a widget once; each run notes what it found."""
 
-    def __init__(self, *, own_writes: bool) -> None:
+    def __init__(self, *, own_writes: bool, plane: FakePlane | None = None) -> None:
         self.env = SimulatedEnvironment()
-        self.plane = FakePlane()
+        self.plane = plane or FakePlane()
         self.plane.put("a")
         self.fleet = StaticFleet("fleet", {"one": self.plane}, self.env)
         self.found: list[dict[str, str]] = []
@@ -280,6 +281,50 @@ async def test_what_others_write_over_an_own_write_requests_a_run() -> None:
         await asyncio.sleep(1)
 
     assert world.found == [{}, {"marked": "again"}, {"marked": "and again"}]
+
+
+class EventFirst(FakePlane):
+    """Answers a write some time after its event, and after what others write ``meanwhile``."""
+
+    def __init__(self, *, meanwhile: dict[str, str] | None = None, fails: bool = False) -> None:
+        super().__init__()
+        self._meanwhile = meanwhile
+        self._fails = fails
+
+    async def patch(self, *args: Any, **options: Any) -> Object:
+        patched = await super().patch(*args, **options)
+        if self._meanwhile is not None:
+            self.put("a", metadata={"labels": self._meanwhile})
+        await asyncio.sleep(0.5)
+        if self._fails:
+            raise errors.Disconnected("after the write")
+        return patched
+
+
+async def test_an_own_write_whose_event_comes_before_its_answer_requests_no_run() -> None:
+    world = Marker(own_writes=False, plane=EventFirst())
+
+    async with managed(world.env, world.controller):
+        await asyncio.sleep(2)
+
+    assert world.found == [{}]
+
+
+async def test_what_others_write_before_the_answer_to_an_own_write_requests_a_run() -> None:
+    world = Marker(own_writes=False, plane=EventFirst(meanwhile={"marked": "again"}))
+
+    async with managed(world.env, world.controller):
+        await asyncio.sleep(2)
+
+    assert world.found == [{}, {"marked": "again"}]
+
+
+async def test_an_own_write_without_an_answer_requests_a_run() -> None:
+    world = Marker(own_writes=False, plane=EventFirst(fails=True))
+
+    async with managed(world.env, world.controller):
+        await asyncio.sleep(0.6)
+        assert world.found[-1] == {"marked": "yes"}, "at once, not after the delay of a failure"
 
 
 async def test_an_own_write_enqueues_the_key_of_another_controller() -> None:

@@ -214,9 +214,9 @@ class Controller:
         meter.track_own_writes(lambda: self._counts["deferred"], lambda: self._counts["live_reads"])
         return queue
 
-    def _add(self, request: Request) -> None:
+    def _add(self, request: Request, delay: float = 0.0) -> None:
         if self._queue is not None:
-            self._queue.add(request)
+            self._queue.add_after(request, delay)
 
     def _forget_cluster(self, name: str) -> None:
         if self._queue is not None:

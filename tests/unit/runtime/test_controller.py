@@ -256,6 +256,34 @@ async def test_a_predicate_sees_old_and_new_and_decides() -> None:
     assert len(runs.requests) == 2
 
 
+async def test_changes_with_a_delay_are_in_one_run_with_those_that_follow() -> None:
+    env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
+    plane.put("a")
+    fleet = _fleet(env, one=plane)
+
+    def delay(_: Object | None, new: Object | None) -> float:
+        return 0.0 if new is not None and b"urgent" in bytes(new.spec) else 5.0
+
+    watches = [Watch(fleet, WIDGETS, itself, delay=delay)]
+    controller = Controller("c", fleet, runs, watches=watches)
+
+    async with managed(env, controller):
+        await asyncio.sleep(10)
+        runs.times.clear()
+        began = asyncio.get_running_loop().time()
+        plane.put("a", spec={"size": 1})
+        await asyncio.sleep(4)
+        plane.put("a", spec={"size": 2})
+        await asyncio.sleep(4)
+        assert [time - began for time in runs.times] == pytest.approx([5])
+        plane.put("a", spec={"size": 3})
+        await asyncio.sleep(1)
+        plane.put("a", spec={"size": "urgent"})
+        await asyncio.sleep(10)
+
+    assert [time - began for time in runs.times] == pytest.approx([5, 9])
+
+
 async def test_a_change_of_owner_enqueues_both_owners() -> None:
     env, plane, runs = SimulatedEnvironment(), FakePlane(), Runs()
 

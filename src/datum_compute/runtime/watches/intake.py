@@ -62,12 +62,12 @@ class Intake:
         name: str,
         fleet: Fleet,
         sources: Sequence[Source],
-        add: Callable[[Request], None],
+        add: Callable[[Request, float], None],
         forget: Callable[[str], None] = lambda _: None,
         own_writes: OwnWriteFilter | None = None,
     ) -> None:
-        """``add`` takes a request that may run; ``forget`` is called for a disengaged cluster;
-        ``own_writes`` knows what the controller wrote itself."""
+        """``add`` takes a request that may run, and in how many seconds; ``forget`` is called for
+        a disengaged cluster; ``own_writes`` knows what the controller wrote itself."""
         self._own_writes = own_writes if own_writes is not None else OwnWriteFilter()
         self._name = name
         self._fleet = fleet
@@ -117,10 +117,10 @@ class Intake:
     def is_open(self, cluster_name: str) -> bool:
         return cluster_name in self._open
 
-    def offer(self, request: Request) -> None:
+    def offer(self, request: Request, delay: float = 0.0) -> None:
         cluster = request.cluster
         if cluster in self._open:
-            self._add(request)
+            self._add(request, delay)
         elif not cluster:
             self.dropped_empty += 1
             self._log("request without a cluster dropped", request)
@@ -268,7 +268,7 @@ class Intake:
         kept = self._aside.pop(name, {})
         self._aside_size -= len(kept)
         for request in kept:
-            self._add(request)
+            self._add(request, 0.0)
         self._notify_ready()
 
     def _notify_ready(self) -> None:
@@ -282,8 +282,10 @@ class Intake:
             again = partial(self._deliver, watch, cluster, old, new)
             if self._own_writes.consume(new) or self._own_writes.hold(watch.resource, new, again):
                 return
-        for request in self._mapped(watch, cluster, old, new):
-            self.offer(request)
+        requests = self._mapped(watch, cluster, old, new)
+        delay = watch.delay(old, new) if watch.delay is not None and requests else 0.0
+        for request in requests:
+            self.offer(request, delay)
 
     def _mapped(
         self, watch: Watch, cluster: str, old: Object | None, new: Object | None

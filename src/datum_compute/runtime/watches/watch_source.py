@@ -15,15 +15,19 @@ sent; by ``predicate`` before it is mapped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypedDict, Unpack
 
+from datum_compute.api.meta import Object
 from datum_compute.api.scheme import Resource
 from datum_compute.runtime.cache.index import IndexKeys
 from datum_compute.runtime.fleet import Fleet
 from datum_compute.runtime.watches.mapping import Map, controller_owner, itself
 from datum_compute.runtime.watches.predicates import Predicate
+
+Delay = Callable[[Object | None, Object | None], float]
+"""Given the old and the new state: seconds until a change requests a run."""
 
 
 class WatchOptions(TypedDict, total=False):
@@ -35,6 +39,7 @@ class WatchOptions(TypedDict, total=False):
     required: bool
     awaited: bool
     own_writes: bool
+    delay: Delay | None
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,9 @@ class Watch:
     """Whether the controller's own changes request a run. False where a reconcile writes only
     what maps to its own request, at the revision it has read, and continues with the server's
     answer."""
+    delay: Delay | None = None
+    """For changes that are worth no run of their own because others are about to follow: each run
+    sees all changes until then. None where every change requests a run at once."""
 
     @classmethod
     def each(cls, fleet: Fleet, resource: Resource, **options: Unpack[WatchOptions]) -> Watch:

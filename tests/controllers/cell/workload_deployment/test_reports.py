@@ -120,7 +120,7 @@ async def test_a_report_waits_only_briefly_for_ready() -> None:
         await given(w, 1)
         async with w.running(controller(w)):
             await _provider_serves(w, ZERO)
-            await settle(0.09)
+            await settle(0.19)
             unreported = await reported_now(w)
             await settle(0.02)
             reported = await reported_now(w)
@@ -131,6 +131,20 @@ async def test_a_report_waits_only_briefly_for_ready() -> None:
         assert counters(unreported) == (1, 0, 0, 1)
         assert counters(reported) == (1, 1, 0, 1)
         assert counters(later) == (1, 1, 0, 2)
+
+
+async def test_the_start_of_an_instance_takes_one_reconcile_besides_reports() -> None:
+    async with controller_planes() as w:
+        await given(w, 30)
+        deployments = controller(w)
+        began = w.env.now()
+        async with w.running(deployments):
+            await _each_serves_as_it_comes(w, 30)
+            await status(w, (30, 30, 30, 30))
+            elapsed = (w.env.now() - began).total_seconds()
+            runs = deployments.statistics().runs
+
+        assert runs <= 30 + 5 + 20 * elapsed
 
 
 async def reported_now(w: ControllerPlanes) -> Object:

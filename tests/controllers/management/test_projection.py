@@ -68,6 +68,30 @@ async def test_the_owner_of_an_unlabelled_instance_is_derived_from_its_name() ->
             await until(w.project, compute.INSTANCES, NAME, NAMESPACE, lambda obj: True)
 
 
+async def test_a_new_instance_and_its_first_status_are_projected_in_one_reconcile() -> None:
+    async with controller_planes() as w:
+        await given_namespace(w.hub, w.hub_namespace)
+        await given_owner(w)
+        controlled = controller(w)
+        async with w.running(controlled):
+            await settle()
+            before = controlled.statistics().runs
+            await given_hub_instance(w)
+            await projection(w)
+            await settle()
+
+            assert controlled.statistics().runs - before == 1
+
+
+async def test_an_instance_without_a_status_is_projected() -> None:
+    async with controller_planes() as w:
+        await given_namespace(w.hub, w.hub_namespace)
+        await given_owner(w)
+        async with w.running(controller(w)):
+            await w.hub.create(compute.INSTANCES, hub_instance(w))
+            await until(w.project, compute.INSTANCES, NAME, NAMESPACE, lambda obj: True, within=1.0)
+
+
 async def test_a_status_change_is_projected_at_once() -> None:
     async with projected() as w:
         await reported(w, "Ready", "True", "Available")

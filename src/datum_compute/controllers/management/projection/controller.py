@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from datum_compute.api import core
+from datum_compute.api import conditions, core
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.compute.instance_names import deployment_of
 from datum_compute.api.meta import Object
@@ -19,6 +19,8 @@ from datum_compute.runtime.request import Request
 from datum_compute.runtime.watches.predicates import changed
 
 HUB_INSTANCES_BY_DEPLOYMENT = "deployment-name"
+STATUS_SECONDS = 0.1
+"""How long a new hub Instance waits for its status, which its cell writes next."""
 
 
 def projector(
@@ -51,6 +53,7 @@ def projector(
                 hub,
                 compute.INSTANCES,
                 from_hub,
+                delay=_delay,
                 indexes={HUB_INSTANCES_BY_DEPLOYMENT: _deployment_key},
             ),
             Watch.each(projects, compute.INSTANCES, own_writes=False),
@@ -63,6 +66,16 @@ def projector(
         ],
         reads=[Read(projects, core.NAMESPACES)],
     )
+
+
+def _delay(before: Object | None, now: Object | None) -> float:
+    """Seconds until a change on the hub requests a reconcile: the creation of a copy is in one
+    with its first status."""
+    if before is not None or now is None:
+        return 0.0
+    ready = conditions.find(conditions.of_status(now.status), compute.CONDITION_READY)
+    # The server gives a new Instance a status in which everything is Unknown.
+    return STATUS_SECONDS if ready is None or ready.status == conditions.UNKNOWN else 0.0
 
 
 def _deployment_key(hub_instance: Object) -> Iterable[str]:

@@ -233,11 +233,10 @@ def _first_lines(
 ) -> Iterator[bytes]:
     """What a watch begins with: chosen now, encoded when it is asked for."""
     current = call.plane.store.revision
-    asked, is_open = call.flag("sendInitialEvents"), not call.query.get("resourceVersion")
+    asked = call.flag("sendInitialEvents")
     if asked or (not revision and "sendInitialEvents" not in call.query):
         rows = list(call.table.in_order(call.namespace))
-        # As in the real server, a watch that begins anywhere tells its begin by a bookmark too.
-        marked = (asked or is_open) and call.flag("allowWatchBookmarks")
+        marked = asked and call.flag("allowWatchBookmarks")
         end = bookmark_line(call, current, _initial_end(call)) if marked else b""
         return _current_lines(rows, selection, line, end)
     return _past_lines(call.table.since(revision) if revision else (), selection, line, content)

@@ -109,7 +109,7 @@ async def test_lists_that_are_not_read_cost_little_memory_and_delay_no_other_cli
             await server.create(f"w{number}", MEGABYTE)
         before = server.memory()
 
-        waits = []
+        waits: list[float] = []
         while not waits or (min(waits) >= LONGEST_SECONDS and len(waits) < ATTEMPTS):
             async with AsyncExitStack() as stack:
                 meanwhile = asyncio.create_task(server.longest_wait(5))
@@ -137,7 +137,7 @@ async def test_a_long_list_delays_no_other_client(tmp_path: Path) -> None:
                     total += len(chunk)
             return total
 
-        waits = []
+        waits: list[float] = []
         while not waits or (min(waits) >= LONGEST_SECONDS and len(waits) < ATTEMPTS):
             meanwhile = asyncio.create_task(server.longest_wait(4))
             assert await read_all() > (OBJECTS - 1) * MEGABYTE

@@ -10,6 +10,8 @@ from datum_compute.api.name_patterns import DNS_SUBDOMAIN, LABEL_LIMIT, SUBDOMAI
 NEW_WORKLOAD_LIMIT = LABEL_LIMIT
 """Instances carry their workload's name as a label, and a label's value cannot be longer."""
 
+NAME_RULE = 'use lower-case letters, digits and "-", beginning and ending with a letter or a digit'
+
 _PROJECT = r"[a-z]([-a-z0-9]{0,28}[a-z0-9])?"
 
 
@@ -24,8 +26,5 @@ def is_project(text: str) -> bool:
 def workload_name(text: str) -> str:
     """For an argument parser: the name, or why it cannot be one."""
     if not is_name(text):
-        raise argparse.ArgumentTypeError(
-            f'"{text}" is not a valid name: use lower-case letters, digits and "-", '
-            "beginning and ending with a letter or a digit"
-        )
+        raise argparse.ArgumentTypeError(f'"{text}" is not a valid name: {NAME_RULE}')
     return text

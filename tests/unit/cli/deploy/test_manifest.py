@@ -192,8 +192,10 @@ BOMB = "a: &a [x, x]\n" + "".join(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (WHOLE.replace("NAME", "5"), "metadata.name: 5 is not a valid name"),
-        (WHOLE.replace("NAME", "a/b"), 'metadata.name: "a/b" is not a valid name'),
+        (WHOLE.replace("NAME", "5"), "metadata.name: expected a string, found 5"),
+        (WHOLE.replace("NAME", "a/b"), 'metadata.name: "a/b" is not a valid name: use lower-case'),
+        (WHOLE.replace("NAME", "a, labels: [b]"), "metadata.labels: expected an object"),
+        (WHOLE.replace("NAME", "a, annotations: b"), "metadata.annotations: expected an object"),
         (WHOLE.replace("NAME", "a, namespace: other"), 'default, found "other"'),
         (WHOLE + "---\n" + WHOLE, '"NAME" is not a valid name'),
         ((WHOLE + "---\n" + WHOLE).replace("NAME", "twice"), '"twice" is defined more than'),
@@ -284,7 +286,8 @@ def test_faults_of_several_documents_are_reported_together() -> None:
 
     assert caught.value.message.split("\n  ") == [
         "-f - has 2 errors:",
-        'document 1: metadata.name: "A_B" is not a valid name',
+        'document 1: metadata.name: "A_B" is not a valid name: '
+        'use lower-case letters, digits and "-", beginning and ending with a letter or a digit',
         "document 2: spec.placements[0].cityCodes: expected a list",
     ]
 

@@ -25,6 +25,7 @@ Json = dict[str, Any]
 
 NEVER = "never"
 VARIABLE = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+VARIABLE_RULE = 'use letters, digits, "_", "-" and ".", not beginning with a digit'
 
 
 class SourceFields(NamedTuple):
@@ -69,7 +70,13 @@ def set_variable(container: Json, name: str, content: Json | None) -> None:
 def change_env_from(workload: Json, entries: Sequence[str]) -> None:
     container = container_of(workload)
     for entry in entries:
-        kind, name, removed = _source("--env-from", entry, entry)
+        source = _source(entry)
+        if source is None:
+            raise usage(
+                f'--env-from "{entry}": expected config/NAME or secret/NAME',
+                AddFlag("--env-from", "config/NAME"),
+            )
+        kind, name, removed = source
         reference = {SOURCES[kind].all_keys: {"name": name}}
         there = container.get("envFrom") or []
         same = [each for each in there if _names(each, reference)]
@@ -97,7 +104,9 @@ def change_key_variables(flag: str, kind: str) -> Callable[[Json, Sequence[str]]
                     f'{flag} "{entry}": expected VARIABLE=NAME:KEY', AddFlag(flag, "K=NAME:KEY")
                 )
             if not VARIABLE.fullmatch(variable):
-                raise usage(f'{flag} "{entry}": "{variable}" is not a valid variable name')
+                raise usage(
+                    f'{flag} "{entry}": "{variable}" is not a valid variable name: {VARIABLE_RULE}'
+                )
             source = {SOURCES[kind].one_key: {"name": name, "key": key}}
             set_variable(container_of(workload), variable, {"valueFrom": source})
 
@@ -107,14 +116,19 @@ def change_key_variables(flag: str, kind: str) -> Callable[[Json, Sequence[str]]
 def change_mounts(workload: Json, entries: Sequence[str]) -> None:
     """``config/NAME:/path``: every key of an object as a file in a directory."""
     for entry in entries:
-        source, separated, path = entry.partition(":")
-        kind, name, removed = _source("--mount", source, entry)
-        if bool(separated) == removed or (separated and not path.startswith("/")):
+        text, separated, path = entry.partition(":")
+        source = _source(text)
+        if (
+            source is None
+            or bool(separated) == source.removed
+            or (separated and not path.startswith("/"))
+        ):
             raise usage(
                 f'--mount "{entry}": expected config/NAME:/PATH or secret/NAME:/PATH,'
                 " or config/NAME- to remove",
                 AddFlag("--mount", "config/NAME:/PATH"),
             )
+        kind, name, removed = source
         if removed:
             _unmount(workload, kind, name, entry)
         else:
@@ -228,16 +242,21 @@ def change_sleep_after(workload: Json, text: str) -> None:
     template["metadata"] = {**metadata, "annotations": annotations}
 
 
-def _source(flag: str, text: str, entry: str) -> tuple[str, str, bool]:
-    """Kind and name of ``config/NAME`` or ``secret/NAME``, and whether it ends with ``-``."""
+class _Source(NamedTuple):
+    """``config/NAME`` or ``secret/NAME``, and whether it ends with ``-``."""
+
+    kind: str
+    name: str
+    removed: bool
+
+
+def _source(text: str) -> _Source | None:
     kind, _, name = text.partition("/")
     removed = name.endswith("-")
     name = name.removesuffix("-")
     if kind not in SOURCES or not is_name(name):
-        raise usage(
-            f'{flag} "{entry}": expected config/NAME or secret/NAME', AddFlag(flag, "config/NAME")
-        )
-    return kind, name, removed
+        return None
+    return _Source(kind, name, removed)
 
 
 def _require(flag: str, entry: str, found: Sequence[Json]) -> None:

@@ -24,8 +24,8 @@ from datum_compute.api.compute.constants import (
 )
 from datum_compute.cli.commands.deploy.documents import documents_of
 from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
-from datum_compute.cli.errors import usage
-from datum_compute.cli.names import is_name
+from datum_compute.cli.errors import CommandError, usage
+from datum_compute.cli.names import NAME_RULE, is_name
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import with_restart
 
@@ -57,7 +57,7 @@ def save(path: str, workloads: Sequence[Workload]) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise usage(f"--save {path}: {error.strerror}") from error
+        raise _unsaved(path, error) from error
 
 
 def check_saving(path: str) -> None:
@@ -69,7 +69,11 @@ def check_saving(path: str) -> None:
         if is_new:
             Path(path).unlink()
     except OSError as error:
-        raise usage(f"--save {path}: {error.strerror}") from error
+        raise _unsaved(path, error) from error
+
+
+def _unsaved(path: str, error: OSError) -> CommandError:
+    return usage(f"--save {path}: {error.strerror}")
 
 
 def clean(workload: Workload) -> Workload:
@@ -147,8 +151,13 @@ def _metadata_faults(metadata: Any) -> Iterator[str]:
         yield "metadata.name: Required value"
         return
     name = metadata["name"]
-    if not isinstance(name, str) or not is_name(name):
-        yield f"metadata.name: {json.dumps(name)} is not a valid name"
+    if not isinstance(name, str):
+        yield f"metadata.name: expected a string, found {json.dumps(name)}"
+    elif not is_name(name):
+        yield f"metadata.name: {json.dumps(name)} is not a valid name: {NAME_RULE}"
+    for kind in ("labels", "annotations"):
+        if not isinstance(metadata.get(kind) or {}, dict):
+            yield f"metadata.{kind}: expected an object"
     namespace = metadata.get("namespace", NAMESPACE)
     if namespace != NAMESPACE:
         yield (f"metadata.namespace: expected {NAMESPACE}, found {json.dumps(namespace)}")
@@ -204,4 +213,4 @@ def _network_faults(template: dict[str, Any]) -> Iterator[str]:
         if not isinstance(network, dict):
             yield f"{path}.network: expected an object"
         elif not isinstance(name, str) or not is_name(name):
-            yield f"{path}.network.name: expected a network name"
+            yield f"{path}.network.name: expected a network name: {NAME_RULE}"

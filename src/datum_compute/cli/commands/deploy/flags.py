@@ -18,7 +18,7 @@ from datum_compute.cli.arguments import OneOf, parse_integer
 from datum_compute.cli.commands.deploy import data
 from datum_compute.cli.errors import usage
 from datum_compute.cli.explain.suggestions import AddFlag, command
-from datum_compute.cli.names import is_name
+from datum_compute.cli.names import NAME_RULE, is_name
 from datum_compute.cli.rollout import policy
 
 Json = dict[str, Any]
@@ -245,7 +245,7 @@ def _change_instance_type(workload: Json, name: str) -> None:
 
 def _check_network(network: str) -> None:
     if not is_name(network):
-        raise usage(f'--network "{network}": expected a network name')
+        raise usage(f'--network "{network}": expected a network name: {NAME_RULE}')
 
 
 def _change_network(workload: Json, network: str) -> None:
@@ -280,7 +280,7 @@ def _change_variable(container: Json, entry: str) -> None:
     name = name if assigned else name[:-1]
     if not data.VARIABLE.fullmatch(name):
         raise usage(
-            f'--env "{entry}": "{name}" is not a valid variable name',
+            f'--env "{entry}": "{name}" is not a valid variable name: {data.VARIABLE_RULE}',
             AddFlag("--env", "NAME=VALUE"),
         )
     data.set_variable(container, name, {"value": value} if assigned else None)
@@ -380,7 +380,9 @@ def _port(text: str) -> Json:
     valid = len(name) <= PORT_NAME_LIMIT and re.fullmatch(PORT_NAME, name)
     if named and not valid:
         raise usage(
-            f'--port "{text}": "{name}" is not a valid port name', AddFlag("--port", "http=8080")
+            f'--port "{text}": "{name}" is not a valid port name: use at most {PORT_NAME_LIMIT}'
+            ' lower-case letters and digits, with a letter among them and single "-" between them',
+            AddFlag("--port", "http=8080"),
         )
     return {"name": name if named else f"port-{int(number)}", "port": int(number)}
 

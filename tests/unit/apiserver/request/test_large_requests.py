@@ -125,7 +125,7 @@ async def test_of_very_many_faults_the_first_hundred_are_reported() -> None:
         {"labels": {f"key {index}": "no value" for index in range(900)}},
         {"annotations": {f"key {index}": "" for index in range(900)}},
         {"finalizers": [f"no name {index}" for index in range(900)]},
-        {"ownerReferences": [{"controller": True}] * 900},
+        {"ownerReferences": [{"apiVersion": f"a/b/{index}"} for index in range(900)]},
     ],
     ids=["labels", "annotations", "finalizers", "owners"],
 )

@@ -4,7 +4,8 @@ on real Karmada."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ pytestmark = [
 ]
 
 WITHIN = 180.0
+ATTEMPTS = 3
 INSTANCE = "web-default-dfw-0"
 
 
@@ -45,6 +47,18 @@ def node(clusters: KarmadaClusters, manager_image: Path) -> Iterator[Node]:
     assert found.leftovers() == []
 
 
+async def passes(check: Callable[[], Awaitable[object]]) -> None:
+    """A manager that ends, as it does when a busy machine costs it its Lease, takes the commands
+    in its container with it."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            await check()
+            return
+        except AssertionError:
+            pass
+    await check()
+
+
 async def test_a_cell_whose_manager_is_a_pod_runs_what_the_project_asks_for(
     clusters: KarmadaClusters, node: Node, tmp_path: Path
 ) -> None:
@@ -58,7 +72,7 @@ async def test_a_cell_whose_manager_is_a_pod_runs_what_the_project_asks_for(
         )
         command = ("exec", DEPLOYMENT, "--", "/usr/bin/compute-manager", "--check", *flags)
         with stage.excused():
-            await asyncio.to_thread(run_kubectl_on, plane, SYSTEM, *command)
+            await passes(partial(asyncio.to_thread, run_kubectl_on, plane, SYSTEM, *command))
 
         body = workload(IMAGE, 1, cities=("DFW",))
         [container] = body["spec"]["template"]["spec"]["runtime"]["sandbox"]["containers"]

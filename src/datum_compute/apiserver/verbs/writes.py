@@ -126,7 +126,7 @@ def store(call: RequestContext, draft: Draft, *, dry_run: bool = False) -> Write
 
 
 def _warn(call: RequestContext, draft: Draft) -> None:
-    """Of owners that are named twice one is kept; a finalizer should be somebody's."""
+    """Of owners that are named twice one is kept; a finalizer should name its owner's domain."""
     metadata = draft.obj.get("metadata")
     if not isinstance(metadata, dict):
         return

@@ -8,8 +8,13 @@ import inspect
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from datum_compute.testing import loop
+
+# How long an example takes says how busy the machine is, and nothing of the code.
+settings.register_profile("unhurried", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("unhurried")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background processes with SIGINT ignored, and children inherit that.

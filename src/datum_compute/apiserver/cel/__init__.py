@@ -3,8 +3,8 @@ of webhooks use it.
 
 :func:`compile_expression` parses an expression (``syntax``), checks its types against declared
 ones (``types``) and turns it into closures over plain JSON values (``compiler``), with the
-functions of ``functions`` and ``kubernetes``. What comes out is a :class:`CelProgram`; nothing
-outside this package knows more of the language.
+functions of ``functions`` and ``kubernetes``. What comes out is a :class:`CelProgram`
+(``program``); nothing outside this package knows more of the language.
 
 An evaluation has a budget, counted in steps and never by a clock: an expression that needs more
 ends with :class:`OverBudget`.

@@ -1,18 +1,20 @@
 """From a tree to closures: types are checked, functions chosen and steps estimated in one pass.
 
-Each node becomes a :class:`CelNode`. Its ``run`` takes the slots of an evaluation: the budget
-first, then the variables, then those of the macros. Estimates follow those of the real server
-closely enough to refuse the same rules: what grows with data is multiplied by how large the
-schema lets the data become.
+Each node becomes a :class:`CelNode`; calls are those of :mod:`.calls`, the loops of macros those of
+:mod:`.macros`, and estimates those of :mod:`.costs`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
 from datum_compute.apiserver.cel import functions, kubernetes
-from datum_compute.apiserver.cel.functions import OVERLOADS, Overload
+from datum_compute.apiserver.cel.calls import build_call
+from datum_compute.apiserver.cel.costs import ROUND_STEPS, estimate_call
+from datum_compute.apiserver.cel.functions import OVERLOADS
+from datum_compute.apiserver.cel.macros import LOOPS, MACROS
+from datum_compute.apiserver.cel.program import CelNode, CompiledProgram, Slots
 from datum_compute.apiserver.cel.syntax import CompileError, Expr, Uint, parse
 from datum_compute.apiserver.cel.types import (
     BOOL,
@@ -22,8 +24,8 @@ from datum_compute.apiserver.cel.types import (
     INT,
     NULL,
     OPAQUE_TYPES,
+    SCALARS,
     STRING,
-    TIME_TYPES,
     UNBOUNDED,
     CelType,
     accepts,
@@ -32,33 +34,13 @@ from datum_compute.apiserver.cel.types import (
     substitute,
 )
 from datum_compute.apiserver.cel.values import (
-    Budget,
+    NO_OVERLOAD,
     CelError,
     Optional,
-    OverBudget,
     TypeValue,
-    equal,
-    type_name,
 )
 
 assert kubernetes, "its functions are defined when it is imported"
-
-Slots = list[Any]
-Run = Callable[[Slots], Any]
-
-DYNAMIC_PATTERN_STEPS = 200
-"""For a regular expression that is not a constant: it is compiled at every evaluation."""
-_CALL_STEPS = 25
-"""For a call with a text, beyond the text: some 1 us, where a step takes 38 ns."""
-_PARSE_STEPS = 150
-"""For a text that is read as something else: some 6 us."""
-_PARSING = frozenset(
-    {
-        *("ip", "isIP", "ip.isCanonical", "cidr", "isCIDR", "containsIP", "containsCIDR"),
-        *("url", "isURL", "quantity", "isQuantity", "semver", "isSemver"),
-        *("duration", "timestamp", "int", "uint", "double", "bool", "string", "format"),
-    }
-)
 
 _CONSTANTS: dict[type, CelType] = {
     bool: BOOL,
@@ -67,41 +49,9 @@ _CONSTANTS: dict[type, CelType] = {
     float: DOUBLE,
     type(None): NULL,
 }
-_SIMPLE = ("bool", "int", "uint", "double", "string", "bytes", *TIME_TYPES)
 _TYPE_NAMES = frozenset(
-    (*_SIMPLE, "list", "map", "type", "null_type", "optional_type", *OPAQUE_TYPES)
+    (*SCALARS, "list", "map", "type", "null_type", "optional_type", *OPAQUE_TYPES)
 )
-_NO_OVERLOAD = "no such overload"
-
-
-class CelNode(NamedTuple):
-    type: CelType
-    run: Run
-    cost: int = 0
-    size: int = 1
-    """The most items or characters that the value can have."""
-    constant: Any = None
-    """Of a text, which may be a regular expression."""
-
-
-class CompiledProgram:
-    """Implements :class:`~datum_compute.apiserver.cel.CelProgram`."""
-
-    def __init__(self, node: CelNode, variables: Sequence[str], used: set[str], slots: int) -> None:
-        self.type = node.type
-        self.cost = min(node.cost, UNBOUNDED)
-        self._run = node.run
-        self._variables = tuple(variables)
-        self._used = used
-        self._empty = [None] * (slots - len(self._variables) - 1)
-
-    def uses(self, variable: str) -> bool:
-        return variable in self._used
-
-    def evaluate(self, values: Mapping[str, Any], budget: Budget) -> Any:
-        given = [values.get(name) for name in self._variables]
-        budget.charge(1)
-        return self._run([budget, *given, *self._empty])
 
 
 def compile_program(text: str, variables: Mapping[str, CelType]) -> CompiledProgram:
@@ -183,7 +133,7 @@ class _Compiler:
             except KeyError:
                 raise CelError(f"no such key: {key}") from None
             except (TypeError, IndexError):
-                raise CelError(_NO_OVERLOAD) from None
+                raise CelError(NO_OVERLOAD) from None
 
         return CelNode(kind, run, operand.cost + 1, kind.max_size)
 
@@ -213,7 +163,7 @@ class _Compiler:
                     return value
                 value = value.held[0]
             if not isinstance(value, dict):
-                raise CelError(_NO_OVERLOAD)
+                raise CelError(NO_OVERLOAD)
             return Optional((value[key],)) if key in value else Optional()
 
         return CelNode(CelType("optional_type", (kind,)), run, operand.cost + 1)
@@ -231,7 +181,7 @@ class _Compiler:
             if isinstance(value, Optional):
                 value = value.held[0] if value.held else {}
             if not isinstance(value, dict):
-                raise CelError(_NO_OVERLOAD)
+                raise CelError(NO_OVERLOAD)
             return key in value
 
         return CelNode(BOOL, run, operand.cost)
@@ -257,7 +207,7 @@ class _Compiler:
                 if value is decisive:
                     return bool(decisive)
                 if type(value) is not bool:
-                    failure = failure or CelError(_NO_OVERLOAD)
+                    failure = failure or CelError(NO_OVERLOAD)
             if failure is not None:
                 raise failure
             return not decisive
@@ -278,7 +228,7 @@ class _Compiler:
                 return one.run(slots)
             if value is False:
                 return other.run(slots)
-            raise CelError(_NO_OVERLOAD)
+            raise CelError(NO_OVERLOAD)
 
         kind = DYN if DYN in (one.type, other.type) else bound["A"]
         return CelNode(kind, run, test.cost + max(one.cost, other.cost), max(one.size, other.size))
@@ -345,7 +295,7 @@ class _Compiler:
 
     def _member(self, expr: Expr) -> CelNode:
         name, target, args = expr.value, expr.args[0], expr.args[1:]
-        if name in _MACROS and len(args) in _MACROS[name]:
+        if name in MACROS and len(args) in MACROS[name]:
             return self._macro(expr, name, target, args)
         path = _path(target)
         if path and f"{path}.{name}" in OVERLOADS and path.partition(".")[0] not in self.scope:
@@ -384,10 +334,8 @@ class _Compiler:
         if not chosen or result is None:
             self._no_overload(expr, name, nodes)
         self._check_literals(expr, name, nodes)
-        cost, size = _estimate(name, nodes)
-        if size is None:
-            size = 1 if result.name in _SCALARS - {"string", "bytes"} else UNBOUNDED
-        run = self._call_of(name, chosen, nodes)
+        cost, size = estimate_call(name, nodes, result)
+        run = build_call(name, chosen, nodes)
         return CelNode(result, run, cost + sum(node.cost for node in nodes), size)
 
     def _check_literals(self, expr: Expr, name: str, nodes: list[CelNode]) -> None:
@@ -403,40 +351,6 @@ class _Compiler:
                 OVERLOADS[name][0].run(text)
         except CelError as error:
             self.fail(expr.at, f"invalid {name} argument: {error}")
-
-    def _call_of(self, name: str, chosen: list[Overload], nodes: list[CelNode]) -> Run:
-        runs = tuple(node.run for node in nodes)
-        types = [node.type for node in nodes]
-        if len(chosen) == 1 and not any(_is_open(one) for one in types):
-            overload = chosen[0]
-            if name in ("_==_", "_!=_", "@in", "_+_"):
-                if (special := _of_lists(name, types)) is not None:
-                    return _with_budget(special, runs)
-                if name in _DIRECT and all(map(_is_flat, types)):
-                    scalar = types[0].name in _SCALARS
-                    return (_plain if scalar else _charged)(_DIRECT[name], runs)
-                if name == "_+_" and types[0].name in _SCALARS - {"string", "bytes"}:
-                    return _plain(overload.run, runs)
-            if overload.takes_budget:
-                return _with_budget(overload.run, runs)
-            if all(one.name in _SCALARS and one.name not in ("string", "bytes") for one in types):
-                return _plain(overload.run, runs)
-            constant = nodes[1].constant if len(nodes) == 2 else None
-            if name == "matches" and isinstance(constant, str):
-                search, text = functions.pattern(constant).matches, runs[0]
-                factor = max(len(constant) // 4, 1)
-
-                def match(slots: Slots) -> bool:
-                    value = text(slots)
-                    slots[0].charge(_CALL_STEPS + len(value) * factor // 10)
-                    return search(value)
-
-                return match
-            extra = _PARSE_STEPS if name in _PARSING else _CALL_STEPS
-            if name in ("matches", "find", "findAll"):
-                extra = DYNAMIC_PATTERN_STEPS
-            return _charged(overload.run, runs, extra)
-        return _dispatched(tuple(chosen), runs)
 
     # Macros.
 
@@ -456,9 +370,9 @@ class _Compiler:
         steps = self.count - before + 1
         if name != "map" or len(args) == 3:
             self._check_test(args[1], bodies[0])
-        each = sum(body.cost for body in bodies) + _ROUND[name]
+        each = sum(body.cost for body in bodies) + ROUND_STEPS[name]
         cost = items.cost + min(items.size, UNBOUNDED) * each + 1
-        run = _LOOPS[name](items.run, slot, [body.run for body in bodies], steps)
+        run = LOOPS[name](items.run, slot, [body.run for body in bodies], steps)
         if name in ("all", "exists", "exists_one", "existsOne"):
             return CelNode(BOOL, run, cost)
         result = list_of(entry if name == "filter" else bodies[-1].type, items.size)
@@ -494,7 +408,7 @@ class _Compiler:
         def run(slots: Slots) -> Any:
             value = items.run(slots)
             if not isinstance(value, Optional):
-                raise CelError(_NO_OVERLOAD)
+                raise CelError(NO_OVERLOAD)
             if not value.held:
                 return value
             slots[slot] = value.held[0]
@@ -512,310 +426,3 @@ def _path(expr: Expr) -> str:
     if expr.kind == "select" and (before := _path(expr.args[0])):
         return f"{before}.{expr.value}"
     return ""
-
-
-def _is_open(kind: CelType) -> bool:
-    """Whether the values may be of other types than the one that was checked."""
-    return kind in (DYN, NULL) or any(_is_open(one) for one in kind.params)
-
-
-def _is_flat(kind: CelType) -> bool:
-    """Whether Python compares the values as they are to be compared, truth and numbers apart."""
-    return kind.name in _SCALARS or (
-        kind.name in ("list", "map") and all(one.name in _SCALARS for one in kind.params)
-    )
-
-
-_SCALARS = frozenset(_SIMPLE)
-_DIRECT: dict[str, Callable[[Any, Any], bool]] = {
-    "_==_": lambda one, other: bool(one == other),
-    "_!=_": lambda one, other: bool(one != other),
-}
-
-
-def _plain(call: Callable[..., Any], runs: tuple[Run, ...]) -> Run:
-    if len(runs) == 1:
-        only = runs[0]
-        return lambda slots: call(only(slots))
-    if len(runs) == 2:
-        left, right = runs
-        return lambda slots: call(left(slots), right(slots))
-    return lambda slots: call(*[run(slots) for run in runs])
-
-
-def _with_budget(call: Callable[..., Any], runs: tuple[Run, ...]) -> Run:
-    return lambda slots: call(slots[0], *[run(slots) for run in runs])
-
-
-def _charged(call: Callable[..., Any], runs: tuple[Run, ...], extra: int = 0) -> Run:
-    def run(slots: Slots) -> Any:
-        args = [one(slots) for one in runs]
-        slots[0].charge(_steps(args) + extra)
-        return call(*args)
-
-    return run
-
-
-def _steps(args: list[Any]) -> int:
-    steps = 1
-    for one in args:
-        if isinstance(one, list | dict):
-            steps += len(one)
-        elif isinstance(one, str | bytes):
-            steps += len(one) // 10
-    return steps
-
-
-def _dispatched(chosen: tuple[Overload, ...], runs: tuple[Run, ...]) -> Run:
-    """Chooses by the values, where the types leave it open."""
-    by_names: dict[tuple[str, ...], Overload | None] = {}
-
-    def run(slots: Slots) -> Any:
-        args = [one(slots) for one in runs]
-        slots[0].charge(_steps(args) + _DISPATCH)
-        names = tuple([type_name(one) for one in args])
-        if names not in by_names:
-            by_names[names] = next((one for one in chosen if _fits(one.params, names)), None)
-        overload = by_names[names]
-        if overload is None:
-            raise CelError(_NO_OVERLOAD)
-        try:
-            return overload.run(*([slots[0], *args] if overload.takes_budget else args))
-        except (TypeError, AttributeError):  # values inside of types that do not fit
-            raise CelError(_NO_OVERLOAD) from None
-
-    return run
-
-
-_DISPATCH = 50
-"""Steps that a choice by the values takes: some 2 us, where a step takes 38 ns."""
-
-
-def _fits(params: tuple[CelType, ...], names: tuple[str, ...]) -> bool:
-    return all(
-        wanted.name in ("A", "K", "V", "dyn", name)
-        for wanted, name in zip(params, names, strict=True)
-    )
-
-
-# Lists that a schema declares as sets or maps, whose order does not count.
-
-
-def _of_lists(name: str, types: list[CelType]) -> Callable[..., Any] | None:
-    left = types[0]
-    if name == "@in" or not _has_order_free(left):
-        return None
-    if name == "_+_":
-        return _merged(left) if left.list_type in ("set", "map") else None
-    compare = _comparison(left)
-    if name == "_!=_":
-        return lambda budget, one, other: not compare(budget, one, other)
-    return compare
-
-
-def _has_order_free(kind: CelType) -> bool:
-    if kind.list_type in ("set", "map") or any(map(_has_order_free, kind.params)):
-        return True
-    return any(_has_order_free(one) for _, one in (kind.fields or {}).values())
-
-
-Compare = Callable[[Budget, Any, Any], bool]
-
-
-def _comparison(kind: CelType) -> Compare:
-    if not _has_order_free(kind):
-        return lambda budget, one, other: equal(one, other, budget)
-    if kind.fields is not None:
-        inner = {name: _comparison(child) for name, child in kind.fields.values()}
-
-        def same_fields(budget: Budget, one: Any, other: Any) -> bool:
-            if not isinstance(one, dict) or not isinstance(other, dict):
-                return equal(one, other, budget)
-            budget.charge(len(one))
-            return one.keys() == other.keys() and all(
-                inner[key](budget, value, other[key])
-                if key in inner
-                else equal(value, other[key], budget)
-                for key, value in one.items()
-            )
-
-        return same_fields
-    item = _comparison(kind.item)
-
-    def same_items(budget: Budget, one: Any, other: Any) -> bool:
-        budget.charge(len(one))
-        if len(one) != len(other):
-            return False
-        if isinstance(one, dict):
-            return all(k in other and item(budget, v, other[k]) for k, v in one.items())
-        if kind.list_type == "map":
-            held = {_list_key(entry, kind.keys): entry for entry in other}
-            keys = [_list_key(entry, kind.keys) for entry in one]
-            return all(
-                key in held and item(budget, entry, held[key])
-                for key, entry in zip(keys, one, strict=True)
-            )
-        if kind.list_type == "set":
-            budget.charge(len(one) * len(other) // 8)
-            return all(any(item(budget, a, b) for b in other) for a in one)
-        return all(item(budget, a, b) for a, b in zip(one, other, strict=True))
-
-    return same_items
-
-
-def _list_key(entry: Any, keys: tuple[str, ...]) -> Any:
-    return tuple(repr(entry.get(key)) if isinstance(entry, dict) else None for key in keys)
-
-
-def _merged(kind: CelType) -> Callable[..., Any]:
-    """Of a set each value once; of a map the later entry, in the earlier's place."""
-
-    def run(budget: Budget, one: list[Any], other: list[Any]) -> list[Any]:
-        budget.charge(len(one) + len(other))
-        if kind.list_type == "map":
-            found = {_list_key(entry, kind.keys): entry for entry in one}
-            found.update({_list_key(entry, kind.keys): entry for entry in other})
-            return list(found.values())
-        budget.charge(len(one) * len(other) // 8)
-        return [*one, *(b for b in other if not any(equal(a, b, budget) for a in one))]
-
-    return run
-
-
-# Macros: each loop charges what its body takes, once a round.
-
-Loop = Callable[[Run, int, list[Run], int], Run]
-
-
-def _entries(value: Any) -> Any:
-    if isinstance(value, list | dict):
-        return value
-    raise CelError(_NO_OVERLOAD)
-
-
-def _quantifier(decisive: bool) -> Loop:
-    def build(items: Run, slot: int, bodies: list[Run], steps: int) -> Run:
-        (test,) = bodies
-
-        def run(slots: Slots) -> bool:
-            budget: Budget = slots[0]
-            failure: CelError | None = None
-            for entry in _entries(items(slots)):
-                budget.left -= steps
-                if budget.left < 0:
-                    raise OverBudget
-                slots[slot] = entry
-                try:
-                    if test(slots) is decisive:
-                        return bool(decisive)
-                except CelError as error:
-                    failure = failure or error
-            if failure is not None:
-                raise failure
-            return not decisive
-
-        return run
-
-    return build
-
-
-def _exactly_one(items: Run, slot: int, bodies: list[Run], steps: int) -> Run:
-    (test,) = bodies
-
-    def run(slots: Slots) -> bool:
-        found = 0
-        for entry in _entries(items(slots)):
-            slots[0].charge(steps)
-            slots[slot] = entry
-            found += test(slots) is True
-        return found == 1
-
-    return run
-
-
-def _collected(items: Run, slot: int, bodies: list[Run], steps: int) -> Run:
-    *tests, make = bodies
-
-    def run(slots: Slots) -> list[Any]:
-        found = []
-        for entry in _entries(items(slots)):
-            slots[0].charge(steps)
-            slots[slot] = entry
-            if not tests or tests[0](slots) is True:
-                found.append(make(slots))
-        return found
-
-    return run
-
-
-def _filtered(items: Run, slot: int, bodies: list[Run], steps: int) -> Run:
-    return _collected(items, slot, [*bodies, lambda slots: slots[slot]], steps)
-
-
-_MACROS = {
-    "all": (2,),
-    "exists": (2,),
-    "exists_one": (2,),
-    "existsOne": (2,),
-    "map": (2, 3),
-    "filter": (2,),
-    "optMap": (2,),
-    "optFlatMap": (2,),
-}
-_LOOPS: dict[str, Loop] = {
-    "all": _quantifier(decisive=False),
-    "exists": _quantifier(decisive=True),
-    "exists_one": _exactly_one,
-    "existsOne": _exactly_one,
-    "map": _collected,
-    "filter": _filtered,
-}
-_ROUND = {"all": 3, "exists": 4, "exists_one": 2, "existsOne": 2, "map": 12, "filter": 12}
-"""What the real server counts for a round beside the body."""
-
-
-def _estimate(name: str, nodes: list[CelNode]) -> tuple[int, int | None]:
-    """Steps of a call, and the size of its result; None where only the type tells."""
-    sizes = [node.size for node in nodes]
-    first = sizes[0] if sizes else 1
-    text = -(-first // 10)
-    match name:
-        case "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_":
-            return -(-min(sizes) // 10), 1
-        case "@in":
-            return (sizes[1] if nodes[1].type.name == "list" else 1), 1
-        case "startsWith" | "endsWith":
-            return -(-sizes[1] // 10), 1
-        case "matches" | "find" | "findAll":
-            return -(-(first + 1) // 10) * -(-sizes[1] // 4), first
-        case "contains" if len(nodes) == 2:
-            return text * -(-sizes[1] // 10), 1
-        case "_+_":
-            total = sum(sizes)
-            return (1 if nodes[0].type.name == "list" else max(-(-total // 10), 1)), total
-        case "lowerAscii" | "upperAscii" | "substring" | "trim" | "url":
-            return max(text, 1), first
-        case "replace":
-            return 2 * text, first * max(sizes[2], 1)
-        case "split":
-            return 2 * text, first
-        case "join":
-            total = first * (nodes[0].type.item.max_size + (sizes[1] if len(sizes) > 1 else 0))
-            return -(-total // 10), total
-        case "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf":
-            if nodes[0].type.name != "list":
-                return text, 1
-            item = nodes[0].type.item
-            each = 1 + (-(-item.max_size // 10) if item.name in ("string", "bytes") else 0)
-            return first * each, item.max_size
-        case "sets.contains" | "sets.equivalent" | "sets.intersects":
-            return first * sizes[1] * (2 if name == "sets.equivalent" else 1) + 1, 1
-        case "_[_]":
-            return 1, nodes[0].type.item.max_size
-        case "orValue" | "value":
-            return 1, max(nodes[0].type.item.max_size, sizes[-1])
-        case "quantity" | "isQuantity" | "ip" | "isIP" | "cidr" | "isCIDR" | "ip.isCanonical":
-            return max(text, 1), first
-        case "validate":
-            return -(-sizes[1] // 10) * 32, 1
-    return 1, None

@@ -17,6 +17,7 @@ from datum_compute.api import fields
 from datum_compute.api.fields import MAX_ERRORS, FieldError, FieldErrorType, FieldPath
 from datum_compute.apiserver import cel
 from datum_compute.apiserver.cel import Budget, CelError, CelProgram, CelType, OverBudget
+from datum_compute.apiserver.cel.values import NO_OVERLOAD
 from datum_compute.apiserver.schema import Schema
 
 JsonSchema = Mapping[str, Any]
@@ -232,7 +233,7 @@ class _Run:
 
 
 def _unevaluated(rule: _Rule, error: CelError) -> str:
-    if str(error).startswith("no such overload"):
+    if str(error).startswith(NO_OVERLOAD):
         return (
             f"'{error}': call arguments did not match a supported operator, function or macro"
             f" signature for rule: {rule.shown}"

@@ -88,6 +88,8 @@ def list_of(item: CelType, size: int = UNBOUNDED) -> CelType:
 Bound = dict[str, CelType]
 
 TIME_TYPES = ("google.protobuf.Timestamp", "google.protobuf.Duration")
+FIXED_SIZE = frozenset(("bool", "int", "uint", "double", *TIME_TYPES))
+SCALARS = FIXED_SIZE | {"string", "bytes"}
 OPAQUE_TYPES = (
     "kubernetes.URL",
     "kubernetes.Quantity",

@@ -17,6 +17,10 @@ class CelError(Exception):
     """The expression has no value here, such as for a missing key. Logic may absorb it."""
 
 
+NO_OVERLOAD = "no such overload"
+"""The text of the error where the types of values do not fit."""
+
+
 class OverBudget(Exception):
     """The evaluation needs more steps than it may take. Nothing absorbs it."""
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from datum_compute.apiserver.storage.protocol import StoreFull
-from datum_compute.apiserver.storage.sqlite.store import ROOM_SECONDS, LogStore
+from datum_compute.apiserver.storage.sqlite.store import LogStore
+from datum_compute.apiserver.storage.sqlite.transactions import ROOM_SECONDS
 from datum_compute.testing.environment import SimulatedEnvironment
 from tests.support.apiserver.recorded_disk import recorded_disk
 from tests.support.apiserver.stores import THINGS, Recorder, contents, put, remove

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from datum_compute.apiserver.storage.protocol import HISTORY_BYTES
-from datum_compute.apiserver.storage.sqlite import store as store_module
+from datum_compute.apiserver.storage.sqlite import compaction
 from datum_compute.apiserver.storage.sqlite.log_file import WAL_BYTES
 from datum_compute.apiserver.storage.sqlite.store import LogStore
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -52,6 +52,29 @@ async def test_the_file_shrinks_within_a_minute_of_deleting_large_objects(
     assert full > count * len(MEGABYTE)
     assert bytes_on_disk(path) < 3 * live
     store.close()
+
+
+async def test_what_a_dropped_plane_held_no_longer_shortens_the_history_of_others(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "state.db"
+    store = LogStore(SimulatedEnvironment(), str(path))
+    kept, dropped = store.open_plane("project/kept"), store.open_plane("project/dropped")
+    first = put(kept, "one", 0)
+    for number in range(HISTORY_BYTES * 9 // 10 // len(MEGABYTE)):
+        put(dropped, "one", number, annotations={"fill": MEGABYTE})
+        await store.wait_durable()
+    store.drop_plane("project/dropped")
+    for number in range(HISTORY_BYTES // 5 // len(MEGABYTE)):
+        put(kept, "one", number, annotations={"fill": MEGABYTE})
+        await store.wait_durable()
+
+    assert kept.compacted < first.revision
+    sizes = store.sizes.live_bytes, store.sizes.history_bytes
+    store.close()
+    reopened = LogStore(SimulatedEnvironment(), str(path))
+    assert (reopened.sizes.live_bytes, reopened.sizes.history_bytes) == sizes
+    reopened.close()
 
 
 async def test_a_flood_of_large_objects_shortens_the_history_instead_of_filling_the_disk(
@@ -110,7 +133,7 @@ async def test_a_small_history_is_kept_for_its_whole_time(tmp_path: Path) -> Non
 async def test_under_a_flood_of_small_writes_few_of_them_are_followed_by_a_compaction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_module, "HISTORY_BYTES", 1_000_000)
+    monkeypatch.setattr(compaction, "HISTORY_BYTES", 1_000_000)
     env = SimulatedEnvironment()
     store = LogStore(env, str(tmp_path / "state.db"))
     plane = store.open_plane("project/demo")
@@ -118,6 +141,6 @@ async def test_under_a_flood_of_small_writes_few_of_them_are_followed_by_a_compa
         put(plane, f"thing-{number % 10}", annotations={"fill": "x" * 1_000})
         await store.wait_durable()
 
-    assert store.history_bytes < 1_200_000
+    assert store.sizes.history_bytes < 1_200_000
     assert 5 < env.fault_counts["store.after-compaction"] < 100
     store.close()

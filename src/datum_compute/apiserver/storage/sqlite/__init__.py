@@ -1,7 +1,8 @@
 """The engine on SQLite: all planes in memory to read, on one log file to keep.
 
-:mod:`.store` (memory, batches, delivery) is built over :mod:`.table` (one resource in memory)
-and :mod:`.log_file` (the file, with :mod:`.checksums` and :mod:`.head_file`).
+:mod:`.store` (batches, delivery) is built over :mod:`.plane` and :mod:`.table` (one resource) in
+memory, and over :mod:`.log_file` (the file, with :mod:`.checksums` and :mod:`.head_file`), which
+:mod:`.transactions` writes and :mod:`.compaction` keeps small.
 :mod:`.inspection` finds what is damaged, and :mod:`.rebuild` repairs, backs up and restores.
 """
 

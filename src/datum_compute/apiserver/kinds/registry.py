@@ -3,14 +3,16 @@
 A definition is served from the moment it is stored, before its writer gets a response, unless
 another one of its group has a name that it wants.
 Compiled definitions are shared by content, so a hundred planes with the same definitions hold
-one set of compiled schemas.
+one set of compiled schemas, for as long as one of them serves it.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -19,8 +21,6 @@ from datum_compute.apiserver.cel import rules
 from datum_compute.apiserver.codec import decode_json, encode_json
 from datum_compute.apiserver.kinds import definitions
 from datum_compute.apiserver.kinds.served_kind import ServedKind, from_crd
-
-T = TypeVar("T")
 
 
 class KindRegistry:
@@ -115,47 +115,68 @@ class _Stored(msgspec.Struct):
 _decode_stored = msgspec.json.Decoder(_Stored).decode
 
 
-def _for_small(function: Callable[..., T]) -> Callable[..., T]:
-    """Remembers the results for definitions as platforms have them: a large one would stay in
-    memory after its deletion. The specification is the last argument."""
-    known = lru_cache(maxsize=256)(function)
+class _Kinds(list[ServedKind]):
+    """What a definition gives; unlike a plain list it can be referred to weakly."""
 
-    def call(*args: str | bytes) -> T:
-        return (known if len(args[-1]) <= _SMALL_BYTES else function)(*args)
+
+_served: WeakValueDictionary[bytes, _Kinds] = WeakValueDictionary()
+"""By the digest of the definition."""
+
+
+def _compile(name: str, spec: bytes) -> list[ServedKind]:
+    """Of a valid definition. Equal definitions that are served give the very same kinds."""
+    digest = _digest(name, spec)
+    kinds = _served.get(digest)
+    if kinds is None:
+        kinds = _Kinds(from_crd({"metadata": {"name": name}, "spec": decode_json(spec)}))
+        _served[digest] = kinds
+    return kinds
+
+
+def _digest(name: str, spec: bytes) -> bytes:
+    return hashlib.sha256(b"%b\0%b" % (name.encode(), spec)).digest()
+
+
+_MOST_REMEMBERED = 1024
+"""A guess: far more than the definitions of all types of planes together."""
+
+Check = Callable[[str, bytes], list[FieldError]]
+
+
+def _remember_valid(check: Check) -> Check:
+    """Remembers, by digest alone, which definitions have no fault: every new plane is given the
+    same ones."""
+    valid: OrderedDict[bytes, None] = OrderedDict()  # the last used ones last
+
+    def call(name: str, spec: bytes) -> list[FieldError]:
+        digest = _digest(name, spec)
+        if digest not in valid and (faults := check(name, spec)):
+            return faults
+        valid[digest] = None
+        valid.move_to_end(digest)
+        if len(valid) > _MOST_REMEMBERED:
+            valid.popitem(last=False)
+        return []
 
     return call
 
 
-_SMALL_BYTES = 128 * 1024
-"""A guess: five times what our largest definition has."""
-
-
-@_for_small
-def _compile(name: str, spec: bytes) -> list[ServedKind]:
-    """Of a valid definition. Equal definitions give the very same kinds."""
-    return from_crd({"metadata": {"name": name}, "spec": decode_json(spec)})
-
-
+@_remember_valid
 def find_faults(name: str, spec: bytes) -> list[FieldError]:
     """Why a definition cannot be served."""
-    return list(_faults(name, spec))
-
-
-@_for_small
-def _faults(name: str, spec: bytes) -> tuple[FieldError, ...]:
     crd = {"metadata": {"name": name}, "spec": decode_json(spec)}
-    return tuple(definitions.validate_definition(crd))
+    return definitions.validate_definition(crd)
 
 
-@_for_small
-def _rule_faults(spec: bytes) -> tuple[FieldError, ...]:
+@_remember_valid
+def _rule_faults(name: str, spec: bytes) -> list[FieldError]:
     """Only of what is written: a stored definition whose rules an older release did not compile
     is served, and its objects are refused until the rules are corrected."""
     found: list[FieldError] = []
     for version, path in definitions.places(decode_json(spec), "schema"):
         schema = version["schema"]["openAPIV3Schema"]
         found += rules.find_faults(schema, path.child("openAPIV3Schema"))
-    return tuple(found)
+    return found
 
 
 def stored_faults(raw: bytes) -> list[FieldError]:
@@ -181,7 +202,7 @@ def establish(
     other definitions; one that wants a name of theirs is stored, and not served until it is
     free."""
     name, content = definition["metadata"].get("name", ""), encode_json(definition.get("spec"))
-    if faults := find_faults(name, content) or list(_rule_faults(content)):
+    if faults := find_faults(name, content) or _rule_faults(name, content):
         return faults
     spec = definition["spec"]
     held = definition.get("status") or {}

@@ -17,6 +17,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
 
 from datum_compute.api.selectors import LabelSelector
 from datum_compute.apiserver import cel, errors
@@ -31,7 +32,7 @@ from datum_compute.apiserver.request import admission
 from datum_compute.apiserver.request.access import CONTROLLERS
 from datum_compute.apiserver.request.admission import AdmissionRefused
 from datum_compute.apiserver.request.context import RequestContext
-from datum_compute.apiserver.storage.protocol import StoredObject
+from datum_compute.apiserver.storage.protocol import PlaneStore, StoredObject
 from datum_compute.client.errors import ClientError, TimedOut
 from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.transport import HttpRequest
@@ -96,6 +97,7 @@ def reviews_of(verb: str, call: RequestContext, env: Environment) -> WebhookRevi
     if verb not in _OPERATIONS:
         return None
     if not (table(MUTATING).has_objects(None) or table(VALIDATING).has_objects(None)):
+        _decoded.pop(call.plane.store, None)
         return None
     found = WebhookReviews(verb, call, env)
     return found if found else None
@@ -127,11 +129,9 @@ class WebhookReviews:
         return bool(self._mutating or self._validating)
 
     def _matching(self, resource: str) -> Iterator[Hook]:
-        store = self._call.plane.store
-        for row in store.table(resource).in_order(None):
-            for hook in _hooks(store.value(row)):
-                if self._served_version(hook):
-                    yield hook
+        for hook in _hooks(self._call.plane.store, resource):
+            if self._served_version(hook):
+                yield hook
 
     def _served_version(self, hook: Hook) -> str:
         """The version in which the webhook takes the object; empty if it does not."""
@@ -329,8 +329,30 @@ async def _within_time() -> AsyncIterator[None]:
         raise AdmissionRefused(errors.ApiError(504, "Timeout", message)) from None
 
 
-@lru_cache(maxsize=32)
-def _hooks(raw: bytes) -> list[Hook]:
+_Decoded = dict[str, tuple[int, list[Hook]]]
+_decoded: WeakKeyDictionary[PlaneStore, dict[str, _Decoded]] = WeakKeyDictionary()
+"""The webhooks of the configurations that a plane has, with the revision, by uid: they are needed
+at every write, and a large one must not stay in memory after its deletion."""
+
+
+def _hooks(store: PlaneStore, resource: str) -> Iterator[Hook]:
+    rows = list(store.table(resource).in_order(None))
+    known = _decoded.get(store)
+    before = known.pop(resource, {}) if known else {}
+    if not rows:
+        return
+    now = {
+        row.uid: held
+        if (held := before.get(row.uid)) is not None and held[0] == row.revision
+        else (row.revision, _decode_hooks(store.value(row)))
+        for row in rows
+    }
+    _decoded.setdefault(store, {})[resource] = now
+    for _, hooks in now.values():
+        yield from hooks
+
+
+def _decode_hooks(raw: bytes) -> list[Hook]:
     with suppress(ValueError):
         return list(decode_json(raw).get("webhooks") or ())
     return []

@@ -398,12 +398,13 @@ def test_the_names_of_built_in_kinds_are_protected() -> None:
     assert names == BUILTIN_NAMES
 
 
-def test_a_large_definition_leaves_nothing_in_memory() -> None:
+@pytest.mark.parametrize("fields", [1, 10_000])
+def test_a_deleted_definition_leaves_nothing_in_memory(fields: int) -> None:
     registry = KindRegistry(builtin_kinds())
     crd = definition()
-    fields = {f"field{number}": {"type": "string"} for number in range(10_000)}
+    properties = {f"field{number}": {"type": "string"} for number in range(fields)}
     version = crd["spec"]["versions"][0]
-    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = fields
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"] = properties
     raw = msgspec.json.encode(crd)
 
     assert stored_faults(raw) == []
@@ -416,3 +417,22 @@ def test_a_large_definition_leaves_nothing_in_memory() -> None:
     gc.collect()
 
     assert kept() is None
+
+
+def test_planes_with_the_same_definition_share_its_kinds() -> None:
+    registries = [KindRegistry(builtin_kinds()) for _ in range(2)]
+    for registry in registries:
+        registry.define(msgspec.json.encode(definition()))
+    first, second = (each.find("example.com", "v1", "widgets") for each in registries)
+
+    assert first is not None
+    assert first is second
+
+
+def test_the_faults_of_a_definition_are_found_again() -> None:
+    crd = definition(scope="Galaxy")
+    raw = msgspec.json.encode(crd)
+    first = stored_faults(raw)
+
+    assert first
+    assert stored_faults(raw) == first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import gc
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -107,6 +108,33 @@ async def test_a_webhook_denies_and_its_review_says_what_is_written(tmp_path: Pa
         assert asked["userInfo"]["username"] == "admin"
         assert "subResource" not in asked  # kopf tells an empty one from none
         assert not await caller.exists("one")
+
+
+async def test_a_changed_configuration_takes_effect_and_a_deleted_one_leaves_no_memory(
+    tmp_path: Path,
+) -> None:
+    def decoded() -> int:
+        return sum(
+            isinstance(each, dict) and each.get("name") == "deny.example.com"
+            for each in gc.get_objects()
+        )
+
+    async with stage(tmp_path) as (caller, server):
+        server.answers["/deny"] = deny
+        await configure(caller, VALIDATING, hook(server, "/deny"))
+        assert (await caller.call("POST", WIDGETS_PATH, widget("one")))[0] == 403
+        stored = (await caller.call("GET", f"{VALIDATING}/all"))[1]
+        stored["webhooks"][0]["rules"][0]["operations"] = ["DELETE"]
+        assert (await caller.call("PUT", f"{VALIDATING}/all", stored))[0] == 200
+        assert (await caller.call("POST", WIDGETS_PATH, widget("one")))[0] == 201
+        assert (await caller.call("DELETE", f"{WIDGETS_PATH}/one"))[0] == 403
+        del stored
+        assert decoded()
+
+        assert (await caller.call("DELETE", f"{VALIDATING}/all"))[0] == 200
+        assert (await caller.call("DELETE", f"{WIDGETS_PATH}/one"))[0] == 200
+        gc.collect()
+        assert not decoded()
 
 
 async def test_what_a_mutating_webhook_changes_is_defaulted_validated_and_stored(

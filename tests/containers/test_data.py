@@ -10,7 +10,7 @@ from datum_compute.providers.conformance.data import create_with_files, put_conf
 from datum_compute.providers.conformance.harness import create, remove, run, shell, wait
 from datum_compute.providers.conformance.processes import IDLE, wait_line
 from datum_compute.providers.container import host
-from datum_compute.providers.container.build.archive import build_archive
+from datum_compute.providers.container.images.archive import build_archive
 from datum_compute.providers.sandbox import LABEL_UID
 from tests.support.decisions.samples import SAMPLES, sample_objects
 from tests.support.providers.container import container_cell

@@ -175,9 +175,9 @@ async def _build_image(
     dockerfile: str | None,
     show: Callable[[str], None],
 ) -> str:
-    from datum_compute.providers.container.build import image
+    from datum_compute.providers.container.images import build
 
-    return await image.build_image(env, engine, name, directory, dockerfile, show)
+    return await build.build_image(env, engine, name, directory, dockerfile, show)
 
 
 def _engine(name: str) -> ProviderRecord:

@@ -137,12 +137,13 @@ class Controller:
         metrics: MetricsRegistry | None = None,
         elected: Callable[[], Awaitable[None]] | None = None,
         start_limiter: StartLimiter | None = None,
+        start_rank: int = 0,
     ) -> None:
         """Until cancelled or closed. Fleets are run by the manager. Watches are followed at
         once; reconciles run when ``elected`` returns. ``start_limiter`` is shared with the others
-        on this loop."""
+        on this loop, each with its ``start_rank`` there."""
         random = env.random(f"runtime.controller.{self.name}")
-        queue = self._queue = self._new_queue(random.random, metrics, start_limiter)
+        queue = self._queue = self._new_queue(random.random, metrics, start_limiter, start_rank)
         try:
             async with TaskGroup(f"controller {self.name}") as tasks:
                 self._intake.start()
@@ -200,9 +201,10 @@ class Controller:
         chance: Callable[[], float],
         metrics: MetricsRegistry | None,
         limiter: StartLimiter | None,
+        rank: int,
     ) -> Queue[Request]:
         lane = attrgetter("cluster")
-        turn = partial(limiter.acquire, self) if limiter is not None else None
+        turn = partial(limiter.acquire, self, rank) if limiter is not None else None
         if metrics is None:
             return Queue(RECONCILE, chance, lane=lane, workers=self._all_workers, turn=turn)
         queue: MeteredQueue[Request] = MeteredQueue(

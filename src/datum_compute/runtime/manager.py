@@ -41,14 +41,16 @@ class Manager:
         metrics: MetricsRegistry | None = None,
         leadership: Leadership | None = None,
         start_limiter: StartLimiter | None = None,
+        start_rank: int = 0,
     ) -> None:
         """Without ``leadership`` it acts as soon as it is ready; with it, clients of the
         fleets are expected to be fenced by it. Managers that share a loop with a server
-        share ``start_limiter``."""
+        share ``start_limiter``, each with its ``start_rank``."""
         self.name = name
         self.leadership = leadership
         self.metrics = metrics
         self._start_limiter = start_limiter
+        self._start_rank = start_rank
         self._env = env
         self.controllers: list[Controller] = []
         self._held: list[AbstractAsyncContextManager[object]] = []
@@ -115,7 +117,11 @@ class Manager:
         elected = self.leadership.wait_elected if self.leadership is not None else None
         for controller in self.controllers:
             work = controller.run(
-                self._env, metrics=self.metrics, elected=elected, start_limiter=self._start_limiter
+                self._env,
+                metrics=self.metrics,
+                elected=elected,
+                start_limiter=self._start_limiter,
+                start_rank=self._start_rank,
             )
             started.append(tasks.start(work, name=f"{self.name} {controller.name}"))
         return started

@@ -10,7 +10,7 @@ from typing import Any
 
 from datum_compute.api.planes import HUB
 from datum_compute.apiserver.request.roles import Roles
-from datum_compute.apiserver.storage.sqlite.store import CompactionStep
+from datum_compute.apiserver.storage.sqlite.plane import CompactionStep
 from datum_compute.client.client import ApiClient
 from datum_compute.client.http.transport import HttpTransport
 from datum_compute.client.in_process import InProcessTransport

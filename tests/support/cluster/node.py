@@ -22,7 +22,7 @@ import yaml
 
 from datum_compute.env import SystemEnvironment
 from datum_compute.providers.container import host
-from datum_compute.providers.container.build.archive import build_archive
+from datum_compute.providers.container.images.archive import build_archive
 from tests.support.cluster.certificates import SERVICE_ADDRESS, write_self_signed
 from tests.support.cluster.control_plane import ControlPlane, ControlPlaneError, Process
 from tests.support.cluster.forwarder import Forwarder

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Self
 
@@ -150,16 +153,25 @@ class ContainerEngine:
             headers={"content-type": "application/x-tar"},
         )
 
-    def logs(
+    async def logs(
         self, container: str, *, tail: int | None = None, since: int = 0, follow: bool = False
-    ) -> AsyncIterator[bytes]:
-        """The multiplexed output, each line with its time; ``since`` in whole seconds."""
+    ) -> tuple[datetime | None, AsyncIterator[bytes]]:
+        """The engine's time, in whole seconds and None where it does not tell, and the multiplexed
+        output, each line with its time; ``since`` in whole seconds. podman reads to the end of its
+        file, also without ``follow``, and a container may write faster than that."""
         params = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": str(int(follow))}
         if tail is not None:
             params["tail"] = str(tail)
         if since:
             params["since"] = str(since)
-        return self._stream("GET", f"/containers/{container}/logs", params=params)
+        seconds = None if follow else CALL_SECONDS
+        path = f"/containers/{container}/logs"
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._exchange("GET", path, params=params, stream=True)
+        except TimeoutError:
+            raise EngineUnreachable(f"no answer to GET {path} in {seconds:g}s") from None
+        return _time(response.headers.get("date", "")), _chunks(response, seconds)
 
     async def events(self, labels: Mapping[str, str]) -> AsyncIterator[Json]:
         """What happens to the containers with these labels, until the engine ends the stream."""
@@ -301,16 +313,9 @@ class ContainerEngine:
 
     async def _stream(self, method: str, path: str, **options: Any) -> AsyncIterator[bytes]:
         response = await self._exchange(method, path, stream=True, **options)
-        if response.stream is None:
-            yield response.body
-            return
-        try:
-            async for chunk in response.stream:
+        async with aclosing(_chunks(response)) as chunks:
+            async for chunk in chunks:
                 yield chunk
-        except errors.TransportFailure as error:
-            raise EngineUnreachable(str(error)) from error
-        finally:
-            await close_stream(response.stream)
 
     async def _exchange(
         self,
@@ -359,6 +364,37 @@ class ContainerEngine:
         except OSError as error:
             raise errors.ConnectFailed(error.strerror or str(error), server=self.socket) from error
         return connection
+
+
+async def _chunks(
+    response: HttpResponse, seconds: float | None = None
+) -> AsyncGenerator[bytes, None]:
+    """The parts of an answer; ``seconds`` bounds the wait for each."""
+    if response.stream is None:
+        yield response.body
+        return
+    try:
+        while True:
+            async with asyncio.timeout(seconds):
+                chunk = await anext(response.stream, None)
+            if chunk is None:
+                return
+            yield chunk
+    except TimeoutError:
+        raise EngineUnreachable(f"broke off in an answer for {seconds:g}s") from None
+    except errors.TransportFailure as error:
+        raise EngineUnreachable(str(error)) from error
+    finally:
+        await close_stream(response.stream)
+
+
+def _time(text: str) -> datetime | None:
+    """A time as HTTP has it in the header Date."""
+    try:
+        found = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 async def _read_to_end(chunks: AsyncIterator[bytes]) -> None:

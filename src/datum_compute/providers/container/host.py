@@ -16,13 +16,13 @@ from pathlib import Path
 
 from datum_compute.env import Environment
 from datum_compute.providers.container import networks, sockets, spec
-from datum_compute.providers.container.build.archive import build_archive
 from datum_compute.providers.container.engine import (
     ContainerEngine,
     EngineRefused,
     EngineUnreachable,
 )
 from datum_compute.providers.container.failures import one_line
+from datum_compute.providers.container.images.archive import build_archive
 from datum_compute.providers.probe import Probe, Sample
 from datum_compute.providers.sandbox import CAPABILITIES, GRACE_SECONDS
 

@@ -1,6 +1,8 @@
 """The lines of an Instance's containers, read from the engine.
 
 The engine frames what a container writes on its two streams; a long line is cut over frames.
+A read that does not follow ends with the second in which it began, by the engine's clock: a
+container that writes faster than it is read would have no end.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from datum_compute.client.transport import close_stream
 from datum_compute.providers.container.engine import (
@@ -42,10 +44,15 @@ class EngineLogs:
         seconds = int(since.timestamp()) if since is not None else 0
         streams = {1: LineSplitter(), 2: LineSplitter()}
         try:
-            chunks = self._engine().logs(container, tail=tail, since=seconds, follow=follow)
+            began, chunks = await self._engine().logs(
+                container, tail=tail, since=seconds, follow=follow
+            )
+            end = None if began is None or follow else began + timedelta(seconds=1)
             async with aclosing(split_frames(chunks)) as frames:
                 async for kind, content in frames:
                     for line in streams.setdefault(kind, LineSplitter()).feed_frame(content):
+                        if end is not None and line.at >= end:
+                            return
                         if since is None or line.at >= _as_exact(since, line.at):
                             yield line
         except EngineRefused as error:

@@ -39,8 +39,9 @@ from datum_compute.providers.container.activator import (
     WakeFailed,
     WakeMetrics,
 )
+from datum_compute.providers.container.capacity import EngineCapacity
 from datum_compute.providers.container.engine import EngineRefused, EngineUnreachable
-from datum_compute.providers.container.images import Images
+from datum_compute.providers.container.images.pull import Images
 from datum_compute.providers.container.logs import EngineLogs
 from datum_compute.providers.container.networks import EngineNetworks
 from datum_compute.providers.container.run import Run
@@ -48,7 +49,7 @@ from datum_compute.providers.container.states import ContainerState, Crashes
 from datum_compute.providers.container.sweep import SWEEP_SECONDS, EngineSweep
 from datum_compute.providers.container.volumes import EngineVolumes
 from datum_compute.providers.data import InstanceData, read_data
-from datum_compute.providers.errors import InsufficientCapacity, NotReady, Rejected
+from datum_compute.providers.errors import NotReady, Rejected
 from datum_compute.providers.frame import provider_controller
 from datum_compute.providers.interfaces import InterfaceAddresses
 from datum_compute.providers.logs import FollowableLogs
@@ -129,7 +130,7 @@ class ContainerProvider:
         self._wake_slots = asyncio.Semaphore(STARTS)
         self._wake_metrics = WakeMetrics(metrics or MetricsRegistry())
         self._engine = sockets.EngineConnection(env, engine)
-        self._capacity: tuple[int, int] | None = None
+        self._capacity = EngineCapacity(self._engine)
         self._images = Images(self._engine, self._enqueue)
         self._volumes = EngineVolumes(self._engine)
         self._networks = EngineNetworks(self._engine, platform, cell_name)
@@ -248,7 +249,7 @@ class ContainerProvider:
             return protocol.starting("its containers are started", (), 0.0)
         if None in found:
             data = await read_data(self._cell.require(target.cluster).client, target)
-            await self._check_capacity(target)
+            await self._capacity.check(target)
             secrets = list(data.pull_secrets(target))
             for container in sandbox.containers:
                 if not await self._images.ensure(container.image, target.uid, secrets):
@@ -597,25 +598,6 @@ class ContainerProvider:
         else:
             self._loopback.leave(uid)
         self._runs[uid].attachment = None
-
-    async def _check_capacity(self, target: InstanceTarget) -> None:
-        """podman accepts more than the machine has, and docker refuses it."""
-        if self._capacity is None:
-            info = await self._engine().info()
-            self._capacity = int(info.get("NCPU") or 0), int(info.get("MemTotal") or 0)
-        cores, memory = self._capacity
-        for index, container in enumerate(sandbox_of(target).containers):
-            millicores, wanted = container_size(target, index)
-            if cores and millicores > cores * 1000:
-                raise InsufficientCapacity(
-                    f"container {container.name} asks for {millicores / 1000:g} CPUs,"
-                    f" and this machine has {cores}"
-                )
-            if memory and wanted > memory:
-                raise InsufficientCapacity(
-                    f"container {container.name} asks for {wanted / 2**20:g} MiB of memory,"
-                    f" and this machine has {memory / 2**20:.0f}"
-                )
 
     async def remove(self, target: InstanceTarget) -> None:
         run = self._run(target)

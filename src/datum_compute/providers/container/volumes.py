@@ -15,8 +15,8 @@ from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.decisions import references
-from datum_compute.providers.container.build.archive import add_file
 from datum_compute.providers.container.engine import ContainerEngine
+from datum_compute.providers.container.images.archive import add_file
 from datum_compute.providers.container.spec import LABEL_CELL, LABEL_PLATFORM, volume_name
 from datum_compute.providers.data import InstanceData, VolumeFile
 from datum_compute.providers.protocol import InstanceTarget

@@ -7,9 +7,12 @@ user's request, which needs several iterations, waits for all of them each time.
 is lost, because the next iteration begins at once, and what one iteration writes, commits and
 sends to watchers is bounded with it.
 
-Each caller names a lane, and waiting lanes are served in rotation, so that a controller with
-one key waits for one of each other's, not for all their keys. A start is a permission and is
-not held: a reconcile that waits for another, or for a server, delays no other.
+Each caller names a lane. The first start of an iteration goes to the waiting lanes in rotation, so
+that a controller with one key waits for one of each other's, not for all their keys. The others go
+to the lanes of the highest rank: those nearest to the end of the path of a change, so that what
+they do outside of the loop, such as starting containers, goes on beside the rest of the path. A
+start is a permission and is not held: a reconcile that waits for another, or for a server, delays
+no other.
 """
 
 from __future__ import annotations
@@ -27,16 +30,19 @@ class StartLimiter:
         self._starts = starts
         self._left = starts
         self._lanes: dict[Hashable, deque[asyncio.Future[None]]] = {}  # waiters, next first
+        self._ranks: dict[Hashable, int] = {}
         self._renewal: asyncio.Handle | None = None
         """Pending whenever a caller waits."""
 
-    async def acquire(self, lane: Hashable) -> None:
-        """Return when the caller may begin; at once when no other waits and there is room."""
+    async def acquire(self, lane: Hashable, rank: int = 0) -> None:
+        """Return when the caller may begin; at once when no other waits and there is room. A lane
+        keeps its rank."""
         if self._left > 0 and not self._lanes:
             self._use()
             return
         waiter = asyncio.get_running_loop().create_future()
         self._lanes.setdefault(lane, deque()).append(waiter)
+        self._ranks[lane] = rank
         await waiter
 
     def _use(self) -> None:
@@ -54,7 +60,12 @@ class StartLimiter:
 
     def _next_waiter(self) -> asyncio.Future[None] | None:
         while self._lanes:
-            lane = next(iter(self._lanes))
+            in_rotation = self._left == self._starts
+            lane = (
+                next(iter(self._lanes))
+                if in_rotation
+                else max(self._lanes, key=self._ranks.__getitem__)
+            )
             waiters = self._lanes.pop(lane)
             waiter = waiters.popleft()
             if waiters:

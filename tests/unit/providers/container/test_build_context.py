@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from datum_compute.providers.container.build import context
-from datum_compute.providers.container.build.context import (
+from datum_compute.providers.container.images import context
+from datum_compute.providers.container.images.context import (
     ContextUnusable,
     IgnoreRules,
     content_digest,

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from datum_compute.providers.container import host, images, networks
-from datum_compute.providers.container.build.archive import build_archive
+from datum_compute.providers.container import host, networks
+from datum_compute.providers.container.images import pull
+from datum_compute.providers.container.images.archive import build_archive
 from datum_compute.providers.container.provider import LOOPBACK, loopback_range
 from datum_compute.providers.logs import parse_line
 
@@ -66,14 +67,14 @@ def test_an_archive_names_its_image_layer_and_command() -> None:
     ],
 )
 def test_a_short_name_is_completed_as_docker_does(given: str, full: str) -> None:
-    assert images.full_reference(given) == full
+    assert pull.full_reference(given) == full
 
 
 def test_only_a_moving_tag_is_looked_for_again() -> None:
-    assert images.is_moving("docker.io/library/nginx:latest")
-    assert not images.is_moving("docker.io/library/nginx:1.27")
-    assert not images.is_moving("docker.io/library/nginx@sha256:abc")
-    assert not images.is_moving("localhost/web:latest")
+    assert pull.is_moving("docker.io/library/nginx:latest")
+    assert not pull.is_moving("docker.io/library/nginx:1.27")
+    assert not pull.is_moving("docker.io/library/nginx@sha256:abc")
+    assert not pull.is_moving("localhost/web:latest")
 
 
 def test_ranges_of_the_hosts_routes_are_occupied() -> None:

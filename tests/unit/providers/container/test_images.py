@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from datum_compute.providers.container.engine import ContainerEngine, EngineRefused
-from datum_compute.providers.container.images import FIRST_RETRY_SECONDS, Images, PullSecret
+from datum_compute.providers.container.images.pull import FIRST_RETRY_SECONDS, Images, PullSecret
 from datum_compute.providers.errors import Rejected
 from datum_compute.testing import loop
 

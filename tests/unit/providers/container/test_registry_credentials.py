@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from datum_compute.providers.container.registry_credentials import pull_credentials
+from datum_compute.providers.container.images.registry_credentials import pull_credentials
 from datum_compute.providers.errors import Rejected
 
 AUTH = {"auth": base64.b64encode(b"ann:pass:word").decode()}

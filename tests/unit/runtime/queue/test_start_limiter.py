@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 
 import pytest
@@ -84,6 +85,32 @@ async def test_lanes_that_wait_are_served_in_rotation() -> None:
 
     assert served[:5] == ["busy", "busy", "rare", "other", "busy"]
     assert Counter(served) == {"busy": 50, "rare": 1, "other": 1}
+
+
+async def test_lanes_of_a_higher_rank_start_first_and_leave_one_start_to_the_others() -> None:
+    limiter = StartLimiter(4)
+    served: list[str] = []
+
+    async def begin(lane: str, rank: int) -> None:
+        await limiter.acquire(lane, rank)
+        served.append(lane)
+
+    async with TaskGroup("test") as tasks:
+        for number in range(4):
+            tasks.start(begin("at once", 0), name=f"at once {number}")
+        for number in range(20):
+            tasks.start(begin("management", 0), name=f"management {number}")
+        for number in range(6):
+            tasks.start(begin("cell", 1), name=f"cell {number}")
+        for number in range(3):
+            tasks.start(begin("provider", 2), name=f"provider {number}")
+
+    waited = [Counter(served[first : first + 4]) for first in range(4, len(served), 4)]
+    assert waited[0] == {"management": 1, "provider": 3}
+    assert sum(batch["cell"] for batch in waited[:4]) == 6
+    pairs = itertools.pairwise(batch["management"] for batch in waited)
+    assert all(first + second for first, second in pairs)
+    assert Counter(served) == {"at once": 4, "management": 20, "cell": 6, "provider": 3}
 
 
 _Lanes = st.lists(st.tuples(st.integers(0, 4), st.booleans(), st.integers(0, 3)), max_size=40)

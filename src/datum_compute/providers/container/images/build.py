@@ -8,14 +8,14 @@ from pathlib import Path
 
 from datum_compute.env import Environment
 from datum_compute.providers.container import sockets
-from datum_compute.providers.container.build import context
-from datum_compute.providers.container.build.context import ContextUnusable
 from datum_compute.providers.container.engine import (
     ContainerEngine,
     EngineRefused,
     EngineUnreachable,
 )
 from datum_compute.providers.container.failures import one_line
+from datum_compute.providers.container.images import context
+from datum_compute.providers.container.images.context import ContextUnusable
 from datum_compute.providers.errors import BuildFailed
 
 TAG_LETTERS = 12

@@ -20,7 +20,7 @@ from datum_compute.providers.container.engine import (
     EngineUnreachable,
 )
 from datum_compute.providers.container.failures import one_line
-from datum_compute.providers.container.registry_credentials import pull_credentials
+from datum_compute.providers.container.images.registry_credentials import pull_credentials
 from datum_compute.providers.errors import Rejected
 
 FIRST_RETRY_SECONDS = 10.0

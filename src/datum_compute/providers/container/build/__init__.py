@@ -1,1 +1,0 @@
-"""Images from a directory, built by the engine."""

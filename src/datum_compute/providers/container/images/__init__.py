@@ -1,0 +1,1 @@
+"""Images on the engine: pulled from registries, or built from a directory."""

@@ -54,7 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     from datum_compute.cli.history.recorder import Recorder
-    from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+    from datum_compute.cli.rollout.reads import read_result
+    from datum_compute.cli.rollout.wait import is_rolled_out, wait_rolled_out
     from datum_compute.cli.workload import say_if_stopped
 
     args = context.args

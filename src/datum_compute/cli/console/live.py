@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from datum_compute.cli.commands.logs.command import NamedLine, build_follower, chosen_instances
+from datum_compute.cli.commands.logs.command import build_follower, chosen_instances
+from datum_compute.cli.commands.logs.past import NamedLine
 from datum_compute.cli.console import models
 from datum_compute.cli.console.board import Board, is_detail, stream
 from datum_compute.cli.console.project import CopiedProject

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import io
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -106,6 +106,10 @@ class CopyReader:
     def raw(self, path: str) -> bytes:
         found: bytes = self._find(("raw", path), lambda client: client.raw(path))
         return found
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """In one part: the page follows logs over its own client."""
+        return iter([self.raw(path)])
 
     def _copy(self, resource: Resource) -> Copy | None:
         """None for what is not copied, or not yet."""

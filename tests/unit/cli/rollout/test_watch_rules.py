@@ -12,7 +12,7 @@ from datum_compute.api.compute.reasons import REASONS
 from datum_compute.cli.errors import Exit
 from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.explain.suggestions import command
-from datum_compute.cli.rollout.wait import MAX_LIST_FAILURES
+from datum_compute.cli.rollout.reads import MAX_LIST_FAILURES
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest
 from tests.support.cli.rollout_plane import NAME, NAMESPACE, placement, rollout_plane

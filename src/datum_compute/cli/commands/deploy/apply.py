@@ -23,7 +23,8 @@ from datum_compute.cli.explain.suggestions import AddFlag, command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.output import elapsed
 from datum_compute.cli.render.results import result, show_results
-from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+from datum_compute.cli.rollout.reads import read_result
+from datum_compute.cli.rollout.wait import is_rolled_out, wait_rolled_out
 from datum_compute.cli.session import Session
 from datum_compute.cli.workload import CONFLICT_RETRIES, conflict_error, live_workload
 from datum_compute.client import errors

@@ -16,7 +16,8 @@ from datum_compute.api.compute.constants import ANNOTATION_RESTARTED_AT
 from datum_compute.cli.context import Context
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
-from datum_compute.cli.rollout.wait import read_result, wait_rolled_out
+from datum_compute.cli.rollout.reads import read_result
+from datum_compute.cli.rollout.wait import wait_rolled_out
 from datum_compute.cli.session import Session
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import (

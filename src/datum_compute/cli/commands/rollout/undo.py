@@ -23,7 +23,8 @@ from datum_compute.cli.history.recorder import Recorder, revision_numbers
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import SpecChange, diff_metadata, diff_specs
 from datum_compute.cli.rollout.policy import change_waves
-from datum_compute.cli.rollout.wait import is_rolled_out, read_result, wait_rolled_out
+from datum_compute.cli.rollout.reads import read_result
+from datum_compute.cli.rollout.wait import is_rolled_out, wait_rolled_out
 from datum_compute.cli.rollout.waves import policy_of, wave_lines
 from datum_compute.cli.session import Session
 from datum_compute.cli.workload import (

@@ -17,8 +17,9 @@ from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
+from datum_compute.cli.rollout.reads import read_result
 from datum_compute.cli.rollout.state import find_stop
-from datum_compute.cli.rollout.wait import read_result, wait_rolled_out, wait_stopped
+from datum_compute.cli.rollout.wait import wait_rolled_out, wait_stopped
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import deployments_in, deployments_of, require_workload
 from datum_compute.client.client import ApiClient

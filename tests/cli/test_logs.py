@@ -35,9 +35,9 @@ def test_lines_are_merged_by_time_and_prefixed_with_their_instance() -> None:
 
         assert result.code == 0
         assert result.out.splitlines() == [
-            f"{LHR} | without a time",
             f"{DFW} | first",
             f"{LHR} | second",
+            f"{LHR} | without a time",
             f"{DFW} | third",
         ]
 
@@ -67,8 +67,8 @@ def test_timestamps_show_the_time_of_each_line() -> None:
         result = here.run("logs api --timestamps")
 
         assert result.out.splitlines() == [
-            f"{DFW} | {'-':27} without a time",
             f"{DFW} | 2026-01-01T00:00:01.123456Z first",
+            f"{DFW} | {'-':27} without a time",
             f"{LHR} | 2026-01-01T01:00:00.000000Z second",
         ]
 

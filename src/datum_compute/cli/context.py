@@ -12,7 +12,7 @@ from datum_compute.cli.render.printable import printable, printable_with_colours
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from datum_compute.api.scheme import Resource
     from datum_compute.cli.session import Session
@@ -53,6 +53,10 @@ class PlainReader(Protocol):
     ) -> list[dict[str, Any]]: ...
 
     def raw(self, path: str) -> bytes: ...
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The same in parts, which are read as they are taken."""
+        ...
 
 
 class Runner(Protocol):

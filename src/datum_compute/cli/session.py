@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -133,6 +133,10 @@ class BlockingReader:
 
     def raw(self, path: str) -> bytes:
         return self._session.call(lambda client: client.raw(path))
+
+    def stream(self, path: str) -> Iterator[bytes]:
+        """In one part: commands with a session follow logs over its client."""
+        return iter([self.raw(path)])
 
 
 def to_dict(obj: Object) -> dict[str, Any]:

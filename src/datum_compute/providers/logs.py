@@ -41,7 +41,8 @@ class ContainerLines(Protocol):
     def read(
         self, container: str, tail: int | None, since: datetime | None, *, follow: bool
     ) -> AsyncGenerator[LogLine, None]:
-        """Raises ``ContainerGone``. With ``follow``, until the container ends."""
+        """From the last ``tail`` lines on, or all. Raises ``ContainerGone``. With ``follow``, until
+        the container ends."""
         ...
 
 
@@ -120,10 +121,18 @@ class FollowableLogs:
     async def _past_of(
         self, container: str, tail: int | None, since: datetime | None
     ) -> AsyncGenerator[LogLine, None]:
+        """What is written while it is read comes after the last ``tail`` lines: after so many it
+        ends."""
+        if tail == 0:
+            return
+        taken = 0
         with suppress(ContainerGone):
             async with aclosing(self._source.read(container, tail, since, follow=False)) as lines:
                 async for line in lines:
                     yield line
+                    taken += 1
+                    if taken == tail:
+                        return
 
     async def _follow(
         self,

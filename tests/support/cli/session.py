@@ -83,6 +83,12 @@ class SessionReader(Reader):
         )
         return response.status, response.headers.get("retry-after", ""), response.body
 
+    def _open(
+        self, url: str, headers: dict[str, str], call: AnyCall
+    ) -> tuple[int, str, Iterator[bytes]]:
+        status, retry_after, body = self._send(url, headers, call)
+        return status, retry_after, iter([body])
+
 
 @dataclass
 class SessionDestination:

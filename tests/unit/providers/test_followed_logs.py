@@ -38,7 +38,8 @@ class _Engine:
         self._ask()
         if container not in self.lines:
             raise ContainerGone(container)
-        for line in list(self.lines[container]):
+        lines = list(self.lines[container])
+        for line in lines if tail is None else lines[max(0, len(lines) - tail) :]:
             if since is None or line.at >= since:
                 yield line
 

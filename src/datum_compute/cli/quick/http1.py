@@ -3,7 +3,8 @@
 The standard library's client parses headers with the email package, which takes longer to load than
 the rest of a short command. This one supports what API servers send and refuses the rest:
 
-- a request is sent in one piece, and its response is read in full before the next one;
+- a request is sent in one piece, and its response is read in full before the next one, at once or
+  chunk by chunk;
 - a body ends with its last chunk, else by ``Content-Length``, else when the server closes;
 - heads, chunks' sizes and bodies have limits, so a hostile server cannot fill the memory;
 - redirects and errors are returned like any response, and nothing is decompressed, because no
@@ -16,6 +17,7 @@ the connection is closed.
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from datum_compute.client.http.faults import MAX_HEAD, MalformedResponse
@@ -100,6 +102,32 @@ class BlockingConnection:
             self.close()  # the server asked for it, or sent more bytes than announced
         return code, answered, body
 
+    def stream(self, target: str, headers: Headers) -> tuple[int, Headers, Iterator[bytes]]:
+        """Code, headers and the parts of the body, which are read as they are taken. One without
+        chunks is read at once. No other request is allowed before the last part is taken."""
+        try:
+            self._send("GET", target, headers)
+            code, answered, keeps = self._head()
+            if not 200 <= code < 300 or "transfer-encoding" not in answered:
+                body, framed = self._body(code, answered)
+                if not keeps or not framed or self._received:
+                    self.close()
+                return code, answered, iter([body])
+            self._check_coding(answered["transfer-encoding"])
+        except BaseException:
+            self.close()
+            raise
+        return code, answered, self._parts(keeps and "content-length" not in answered)
+
+    def _parts(self, keeps: bool) -> Iterator[bytes]:
+        ended = False
+        try:
+            yield from self._chunks()
+            ended = True
+        finally:
+            if not ended or not keeps or self._received:
+                self.close()
+
     def close(self) -> None:
         self._received.clear()
         if self._socket is not None:
@@ -141,17 +169,23 @@ class BlockingConnection:
         coding = headers.get("transfer-encoding")
         length = headers.get("content-length")
         if coding is not None:
-            if coding.lower() != "chunked":
-                raise MalformedResponse(f"unsupported transfer encoding {coding[:40]!r}")
-            return self._chunks(), length is None  # both at once cannot be trusted
+            self._check_coding(coding)
+            body = bytearray()
+            for chunk in self._chunks():
+                body += chunk
+                self._check_length(len(body))
+            return bytes(body), length is None  # both at once cannot be trusted
         if length is None:
             return self._rest(), False
         size = _length(length)
         self._check_length(size)
         return self._exactly(size), True
 
-    def _chunks(self) -> bytes:
-        body = bytearray()
+    def _check_coding(self, coding: str) -> None:
+        if coding.lower() != "chunked":
+            raise MalformedResponse(f"unsupported transfer encoding {coding[:40]!r}")
+
+    def _chunks(self) -> Iterator[bytes]:
         while True:
             line = self._until(b"\r\n", MAX_CHUNK_LINE).partition(b";")[0].rstrip(b" \t")
             if not line or len(line) > 16 or not _HEXADECIMAL.issuperset(line):
@@ -159,14 +193,14 @@ class BlockingConnection:
             size = int(line, 16)
             if size == 0:
                 break
-            self._check_length(len(body) + size)
-            body += self._exactly(size)
+            self._check_length(size)
+            chunk = self._exactly(size)
             if self._exactly(2) != b"\r\n":
                 raise MalformedResponse("a chunk is longer than its declared size")
+            yield chunk
         left = MAX_HEAD
         while trailer := self._until(b"\r\n", left):
             left -= len(trailer)
-        return bytes(body)
 
     def _check_length(self, size: int) -> None:
         if size > self._max_body:

@@ -9,7 +9,7 @@ objects as plain JSON values.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from datum_compute import __version__
 from datum_compute.cli.quick.http1 import BlockingConnection
@@ -22,7 +22,7 @@ from datum_compute.client.retry import AttemptOutcome
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from datum_compute.api.scheme import Resource
     from datum_compute.client.auth.credentials import ClientIdentity, TokenSource
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     Items = list[dict[str, Any]]
     _Answer = tuple[int, str, bytes]
     """Code, ``Retry-After`` and body."""
+    _Opened = tuple[int, str, Iterator[bytes]]
+    """The same with the parts of the body."""
+
+T = TypeVar("T")
 
 PAGE = 500
 """Objects per request, as in kubectl."""
@@ -122,6 +126,14 @@ class Reader:
         call = RawCall("get", path, self._cluster)
         return self._get(path, query, call, accept="application/json, */*")
 
+    def stream(self, path: str) -> Iterator[bytes]:
+        """The same in parts, which are read as they are taken; several may be open at once. A
+        failure between two parts is raised there and not retried."""
+        path, _, query = path.partition("?")
+        call = RawCall("get", path, self._cluster)
+        url = self._url(path, query)
+        return self._checked(url, "application/json, */*", call, self._open, b"".join)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
@@ -159,37 +171,53 @@ class Reader:
         call: AnyCall,
         accept: str = "application/json",
     ) -> bytes:
-        url = _quoted(self._prefix + path, _IN_PATHS)
-        if not isinstance(query, str):
-            query = _encoded(query)
-        if query:
-            url += "?" + query
+        url = self._url(path, query if isinstance(query, str) else _encoded(query))
+        return self._checked(url, accept, call, self._send, bytes)
+
+    def _url(self, path: str, query: str) -> str:
+        return _quoted(self._prefix + path, _IN_PATHS) + ("?" + query if query else "")
+
+    def _checked(
+        self,
+        url: str,
+        accept: str,
+        call: AnyCall,
+        send: Callable[[str, dict[str, str], AnyCall], tuple[int, str, T]],
+        whole: Callable[[T], bytes],
+    ) -> T:
+        """The body of a success. ``whole`` reads that of an error."""
         identity = self._identity(call)
-        status, retry_after, body = self._answer(url, self._headers(accept, identity, call), call)
+        headers = self._headers(accept, identity, call)
+        status, retry_after, body = self._answer(url, headers, call, send)
         if status == 401:
             # The credential may have been renewed meanwhile.
             self._credential.invalidate(identity)
             renewed = self._identity(call)
             if renewed != identity:
-                status, retry_after, body = self._answer(
-                    url, self._headers(accept, renewed, call), call
-                )
+                headers = self._headers(accept, renewed, call)
+                status, retry_after, body = self._answer(url, headers, call, send)
         if 200 <= status < 300:
             return body
         if status < 400:
             raise errors.Malformed(f"answered with HTTP {status}", call=call)
-        raise errors.error_for(status, body, call=call, retry_after=retry_after)
+        raise errors.error_for(status, whole(body), call=call, retry_after=retry_after)
 
-    def _answer(self, url: str, headers: dict[str, str], call: AnyCall) -> _Answer:
+    def _answer(
+        self,
+        url: str,
+        headers: dict[str, str],
+        call: AnyCall,
+        send: Callable[[str, dict[str, str], AnyCall], tuple[int, str, T]],
+    ) -> tuple[int, str, T]:
         """The response of the last attempt."""
         if self._retries is None:
-            return self._send(url, headers, call)
+            return send(url, headers, call)
         self._retries.record_call()
         tried = 0
         while True:
             tried += 1
             try:
-                status, retry_after, body = self._send(url, headers, call)
+                status, retry_after, body = send(url, headers, call)
                 outcome = AttemptOutcome(status=status, retry_after=retry_after)
             except errors.TransportFailure as failure:
                 outcome = AttemptOutcome(failure)
@@ -202,18 +230,47 @@ class Reader:
 
     def _send(self, url: str, headers: dict[str, str], call: AnyCall) -> _Answer:
         connection = self._connect(call)
-        if self._is_proxied_in_plain:
-            url = self._server + url
         try:
-            status, answered, body = connection.get(url, headers)
-        except TimeoutError as error:
-            self.close()
-            text = f"no answer within {self._timeout:g} s"
-            raise errors.TimedOut(text, call=call, server=self._server) from error
+            status, answered, body = connection.get(self._requested(url), headers)
         except (OSError, MalformedResponse) as error:
             self.close()
-            raise self._failure(errors.Disconnected, error, call) from error
+            raise self._broken(error, call) from error
         return status, answered.get("retry-after", ""), body
+
+    def _open(self, url: str, headers: dict[str, str], call: AnyCall) -> _Opened:
+        connection = self._connect(call)
+        self._connection = None  # others use it again when the body is read
+        try:
+            status, answered, parts = connection.stream(self._requested(url), headers)
+        except (OSError, MalformedResponse) as error:
+            raise self._broken(error, call) from error
+        if "transfer-encoding" not in answered or not 200 <= status < 300:
+            self._keep(connection)
+        return status, answered.get("retry-after", ""), self._parts(connection, parts, call)
+
+    def _parts(
+        self, connection: BlockingConnection, parts: Iterator[bytes], call: AnyCall
+    ) -> Iterator[bytes]:
+        try:
+            yield from parts
+        except (OSError, MalformedResponse) as error:
+            raise self._broken(error, call) from error
+        self._keep(connection)
+
+    def _keep(self, connection: BlockingConnection) -> None:
+        if self._connection is None:
+            self._connection = connection
+        elif self._connection is not connection:
+            connection.close()
+
+    def _requested(self, url: str) -> str:
+        return self._server + url if self._is_proxied_in_plain else url
+
+    def _broken(self, error: Exception, call: AnyCall) -> errors.TransportFailure:
+        if isinstance(error, TimeoutError):
+            text = f"no answer within {self._timeout:g} s"
+            return errors.TimedOut(text, call=call, server=self._server)
+        return self._failure(errors.Disconnected, error, call)
 
     def _connect(self, call: AnyCall) -> BlockingConnection:
         if self._connection is not None and self._connection.is_open:

@@ -364,3 +364,35 @@ async def test_after_a_401_the_reader_fetches_the_credential_again() -> None:
 
     assert found == WIDGET
     assert len(toy.heads) == 2
+
+
+@pytest.mark.realtime
+async def test_parts_are_there_before_the_response_ends_and_others_can_be_read_meanwhile() -> None:
+    goes_on = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def script(connection: ServedConnection) -> None:
+        while head := await connection.request():
+            if "/slow" not in head.target:
+                await connection.answer(b"quick")
+                continue
+            await connection.begin_stream()
+            await connection.chunk(b"first")
+            await goes_on.wait()
+            await connection.chunk(b"last")
+            await connection.chunk(b"")
+
+    def read(server: str) -> list[bytes]:
+        here = Reader(server, cluster="toys")
+        try:
+            slow = here.stream("/slow")
+            found = [next(slow), *here.stream("/quick")]
+            loop.call_soon_threadsafe(goes_on.set)
+            return [*found, *slow, here.raw("/quick")]
+        finally:
+            here.close()
+
+    async with serve_script(script) as port:
+        found = await asyncio.to_thread(read, f"http://127.0.0.1:{port}")
+
+    assert found == [b"first", b"quick", b"last", b"quick"]

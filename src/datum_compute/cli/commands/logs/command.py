@@ -1,21 +1,24 @@
 """``logs``: lines of many instances as one stream, in the order of their times.
 
 The project plane serves each instance's lines under ``…/instances/NAME/log``, with a time
-before each line when asked. All instances are read, the lines sorted, and each is printed
-behind the name of its instance. Where some cannot be read, because their city is disconnected, a
-warning is printed and the others are shown. :mod:`.follow` does the same with lines to come.
+before each line when asked. All instances are read at once, and each line is printed behind the
+name of its instance; :mod:`.past` merges them. Where some cannot be read, because their city is
+disconnected, a warning is printed and the others are shown. :mod:`.follow` does the same with lines
+to come.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import parse_duration, set_examples
+from datum_compute.cli.commands.logs.past import NamedLine, PastLines, merge
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, not_found
 from datum_compute.cli.explain import states
@@ -30,8 +33,8 @@ if TYPE_CHECKING:
     from datum_compute.cli.commands.logs.follow import Follower
     from datum_compute.client.client import ApiClient
 
-NamedLine = tuple[datetime, str, str]
-"""A time, the name of an instance, and a text."""
+SHOWN_AT_ONCE = 500
+"""Lines that are written together: a write for each takes longer than reading them. A guess."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -88,9 +91,12 @@ def _show(context: Context) -> None:
     if context.args.follow:
         _follow(context, instances)
         return
-    lines, unread = _read_all(context, instances)
-    _print(context, lines)
-    if not lines and not unread:
+    found, unread = _open_all(context, instances)
+    width = max((len(name) for name, _ in found), default=0)
+    lines = merge(found)
+    while batch := list(islice(lines, SHOWN_AT_ONCE)):
+        _show_lines(context, batch, width)
+    if not found and not unread:
         context.say(_nothing(context, len(instances)))
 
 
@@ -180,27 +186,39 @@ def _require(context: Context, name: str) -> None:
 
 def _print(context: Context, lines: list[NamedLine]) -> None:
     width = max((len(name) for _, name, _ in lines), default=0)
-    for when, name, text in sorted(lines, key=lambda each: each[0]):
+    _show_lines(context, sorted(lines, key=lambda each: each[0]), width)
+
+
+def _show_lines(context: Context, lines: Sequence[NamedLine], width: int) -> None:
+    shown = []
+    for when, name, text in lines:
         time = f"{_stamp(when)} " if context.args.timestamps else ""
-        context.show(f"{name.ljust(width)} | {time}{text}", raw=context.args.raw)
+        shown.append(f"{name.ljust(width)} | {time}{text}")
+    if shown:
+        context.show("\n".join(shown), raw=context.args.raw)
 
 
-def _read_all(
+_Lines = Iterator[tuple[datetime, tuple[datetime, str]]]
+
+
+def _open_all(
     context: Context, instances: Sequence[dict[str, Any]]
-) -> tuple[list[NamedLine], bool]:
-    """All lines, and whether some instances cannot be read. Raises if none can be."""
-    found: list[NamedLine] = []
+) -> tuple[list[tuple[str, _Lines]], bool]:
+    """The instances that have lines, with these, and whether some cannot be read. Raises if none
+    can be."""
+    found: list[tuple[str, _Lines]] = []
     unread: dict[str, list[dict[str, Any]]] = {}
     failure: errors.Unavailable | None = None
     for instance in instances:
         try:
             lines = _read(context, instance)
+            first = next(lines, None)
         except errors.Unavailable as error:
             failure = error
             unread.setdefault(error.detail, []).append(instance)
         else:
-            name = instance["metadata"]["name"]
-            found += [(when, name, text) for when, text in map(_timed, lines)]
+            if first is not None:
+                found.append((instance["metadata"]["name"], chain([first], lines)))
     if failure is not None and sum(map(len, unread.values())) == len(instances):
         raise failure
     if unread:
@@ -242,16 +260,18 @@ def _path(name: str, since: float | None, tail: int | None, *, follow: bool = Fa
     return f"{INSTANCES.path(NAMESPACE, name)}/log?{urlencode(query)}"
 
 
-def _read(context: Context, instance: dict[str, Any]) -> list[str]:
+def _read(context: Context, instance: dict[str, Any]) -> _Lines:
     name = instance["metadata"]["name"]
+
+    def open_parts(since: float | None, tail: int | None) -> Iterator[bytes]:
+        return context.reader.stream(_path(name, since, tail))
+
+    args = context.args
     try:
-        body = context.reader.raw(_path(name, context.args.since, context.args.tail))
+        yield from PastLines(open_parts, _timed, context.env.now, since=args.since, tail=args.tail)
     except (errors.NotFound, errors.NotServed, errors.Unsupported) as error:
-        if _is_gone(context, name):
-            return []
-        raise not_offered(error, "logs", instance, ("logs",)) from error
-    lines = body.decode("utf-8", "replace").split("\n")
-    return lines if lines[-1] else lines[:-1]
+        if not _is_gone(context, name):
+            raise not_offered(error, "logs", instance, ("logs",)) from error
 
 
 def _is_gone(context: Context, name: str) -> bool:

@@ -439,6 +439,9 @@ def test_cities_are_added_and_removed_beside_those_that_stay() -> None:
             ("--remove-city=DFW", '--remove-city "DFW": workload "api" runs in LHR, IAD'),
             ("--remove-city=LHR,IAD", '--remove-city: these are all cities of "api"'),
             ("--add-city=", "--add-city: expected at least one city"),
+            ("--add-city=dfw --remove-city=DFW", "--add-city and --remove-city both name DFW"),
+            ("--add-city=LHR --remove-city=LHR", "--add-city and --remove-city both name LHR"),
+            ("--city=LHR,IAD --remove-city=LHR", "--city and --remove-city both name LHR"),
         ):
             refused = here.run(f"deploy api {flags} --no-wait")
             assert (refused.code, wrong in refused.err) == (2, True), refused.err

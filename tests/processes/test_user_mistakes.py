@@ -8,6 +8,7 @@ import os
 import pty
 import select
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -309,6 +310,24 @@ def test_a_platform_in_the_foreground_prints_few_lines(shell: Shell) -> None:
     assert len(text.splitlines()) < 20, text
 
 
+def test_a_platform_whose_directory_is_removed_ends_and_another_can_start(shell: Shell) -> None:
+    assert shell.types("local", "up", "--detach", "--cities", "DFW").returncode == 0
+    pid = shell.state.holder()
+    assert pid is not None
+    ended = os.pidfd_open(pid)
+    try:
+        shutil.rmtree(shell.state.path)
+        status = shell.types("local", "status")
+        readable, _, _ = select.select([ended], [], [], 30)
+    finally:
+        os.close(ended)
+
+    assert readable, f"process {pid} still runs"
+    assert (status.returncode, "no local platform is running" in status.stderr) == (5, True)
+    assert shell.types("local", "up", "--detach", "--cities", "DFW").returncode == 0
+    assert shell.types("local", "down").returncode == 0
+
+
 def test_a_directory_that_cannot_be_used_is_named(shell: Shell) -> None:
     shell.state.path.write_text("a file")
     for words in (("local", "up"), ("local", "up", "--detach"), ("local", "down"), ("instances",)):
@@ -321,6 +340,10 @@ def test_a_directory_that_cannot_be_used_is_named(shell: Shell) -> None:
     (shell.state.path / "settings.json").write_text('{"cities": 5}')
     done = shell.types("local", "up", "--detach")
     assert (done.returncode, "settings.json is damaged" in done.stderr) == (1, True)
+    assert "cities is 5, expected a list of city codes" in done.stderr
+    assert " local reset --data-dir " in done.stderr
+    done = shell.types("local", "down")
+    assert (done.returncode, "settings.json is damaged" in done.stderr) == (0, True)
 
     (shell.state.path / "settings.json").unlink()
     shell.state.database.write_text("no database at all")

@@ -30,7 +30,13 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.core import CONFIG_MAPS, SECRETS
 from datum_compute.api.services import v1alpha1 as services
 from datum_compute.apiserver.storage.sqlite.store import LogStore
-from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
+from datum_compute.assembly.local import process
+from datum_compute.assembly.local.state import (
+    LocalSettings,
+    RunningPlatform,
+    StateDirectory,
+    StateLost,
+)
 from datum_compute.cli.context import Destination, Reach, Streams
 from datum_compute.cli.history.entries import NAME_PREFIX
 from datum_compute.cli.main import main
@@ -255,6 +261,10 @@ def _targets(ledger: ErrorTranscript) -> None:
     held.write_text("not a directory")
     ledger.run(f"status web --data-dir {held}")
     ledger.run(f"local status --data-dir {held}")
+    damaged = StateDirectory(ledger.directory / "damaged")
+    damaged.create()
+    (damaged.path / "settings.json").write_text('{"cities": ["DFW"], "port": "x"}')
+    ledger.run(f"local up --data-dir {damaged.path}")
 
 
 def _contexts(ledger: ErrorTranscript) -> None:
@@ -326,6 +336,7 @@ def beside_a_local_platform(ledger: ErrorTranscript) -> None:
     ledger.run(f"local reset {where}", typed=holder)
     holder.let_go()
     _ends_without_a_word(ledger, state)
+    _loses_its_directory(ledger)
     _finds_its_port_taken(ledger)
     _stored_state(ledger, state)
 
@@ -395,6 +406,13 @@ def _ends_without_a_word(ledger: ErrorTranscript, state: StateDirectory) -> None
         ledger.run(f"local up --data-dir {state.path}")
 
 
+def _loses_its_directory(ledger: ErrorTranscript) -> None:
+    lost = ledger.directory / "lost"
+    why = StateLost(f"{lost} was removed or replaced while the platform ran")
+    with mock.patch.object(process, "run_in_foreground", side_effect=why):
+        ledger.run(f"local up --runtime simulated --data-dir {lost}")
+
+
 def _finds_its_port_taken(ledger: ErrorTranscript) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -459,6 +477,7 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
         "--port=0",
         "--http-port=eighty",
         "--http-port=80 --no-http",
+        "--add-city=LHR --remove-city=LHR",
         "--port=Bad_=80",
         f"--image=a:2 --no-wait --save={ledger.directory}/no/such/place",
         "--instance-type=huge",

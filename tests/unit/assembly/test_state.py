@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from datum_compute.assembly.local.state import (
     AlreadyRunning,
     LocalSettings,
     RunningPlatform,
+    SettingsDamaged,
     StateDirectory,
     StateUnusable,
     default_directory,
@@ -102,6 +105,52 @@ def test_damaged_settings_are_named(state: StateDirectory, text: str) -> None:
 
     with pytest.raises(StateUnusable, match=r"settings\.json is damaged"):
         state.settings()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("", "it is empty, which is not a JSON object"),
+        ("garbage", "it begins with 'garbage', which is not a JSON object"),
+        ('{"cities": ["DFW", "LHR"], "project": "demo", "po', "d…', which is not a JSON object"),
+        ('{"cities": "DFW"}', 'cities is "DFW", expected a list of city codes'),
+        ('{"cities": ["DFW"], "port": true}', "port is true, expected a whole number"),
+        ('{"cities": ["DFW"], "grant": []}', "grant is [], expected an object of whole numbers"),
+        ('{"cities": ["DFW"], "runtime": []}', "runtime is [], expected a text"),
+    ],
+)
+def test_damaged_settings_say_what_was_found(state: StateDirectory, text: str, found: str) -> None:
+    (state.path / "settings.json").write_text(text)
+
+    with pytest.raises(SettingsDamaged, match=re.escape(found)):
+        state.settings()
+
+
+def test_a_removed_directory_is_lost_to_its_holder_also_when_there_is_a_new_one(
+    state: StateDirectory,
+) -> None:
+    found = []
+    with state.hold():
+        found.append(state.is_lost())
+        shutil.rmtree(state.path)
+        found.append(state.is_lost())
+        state.create()
+        with StateDirectory(state.path).hold():
+            found.append(state.is_lost())
+            (state.path / "platform.json").write_text("{}")
+
+    assert found == [False, True, True]
+
+
+def test_the_holder_of_a_removed_directory_leaves_the_files_of_the_next(
+    state: StateDirectory,
+) -> None:
+    with state.hold():
+        shutil.rmtree(state.path)
+        state.create()
+        (state.path / "platform.json").write_text("{}")
+
+    assert (state.path / "platform.json").exists()
 
 
 def test_a_damaged_list_of_disconnected_cells_is_named(state: StateDirectory) -> None:

@@ -37,6 +37,7 @@ from datum_compute.assembly.local.state import (
     LocalSettings,
     RunningPlatform,
     StateDirectory,
+    StateLost,
 )
 from datum_compute.assembly.logs import log_to_stderr
 from datum_compute.client.transport import Handler
@@ -52,6 +53,8 @@ HOST = "127.0.0.1"
 START_SECONDS = 60.0
 """How long a detached platform may take to be ready. A guess, far above the usual second."""
 STOP_SECONDS = 15.0
+LOOK_SECONDS = 2.0
+"""Between two checks that the state directory is still there. A guess."""
 POLL_SECONDS = 0.05
 """Between two checks of a platform that another process starts."""
 
@@ -120,6 +123,8 @@ def run_in_foreground(
     except AlreadyRunning:
         ready_pipe.write(StartReport(StartOutcome.HELD))
         raise
+    except StateLost:
+        raise  # long after the start
     except Exception as error:
         report = _failure_report(error, settings)
         ready_pipe.write(report)
@@ -243,7 +248,10 @@ async def _serve(
                 started_at=env.now().isoformat(timespec="seconds"),
             )
         )
-        await asyncio.Event().wait()
+        while not state.is_lost():  # noqa: ASYNC110 - a removal sets no event
+            await asyncio.sleep(LOOK_SECONDS)
+        # No command could find this process any more, and nothing it stores would be kept.
+        raise StateLost(f"{state.path} was removed or replaced while the platform ran")
 
 
 @asynccontextmanager

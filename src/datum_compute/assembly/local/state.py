@@ -26,7 +26,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
@@ -43,7 +43,9 @@ __all__ = [
     "AlreadyRunning",
     "LocalSettings",
     "RunningPlatform",
+    "SettingsDamaged",
     "StateDirectory",
+    "StateLost",
     "StateUnusable",
     "default_directory",
     "platform_mark",
@@ -126,10 +128,24 @@ class AlreadyRunning(Exception):
     """Another process holds the state directory."""
 
 
+class DamagedFile(StateUnusable):
+    """A file does not hold a JSON object."""
+
+
+class SettingsDamaged(StateUnusable):
+    """``settings.json`` is not what a platform wrote; the message has what was found."""
+
+
+class StateLost(Exception):
+    """The state directory was removed or replaced while its platform ran."""
+
+
 class StateDirectory(state_reader.StateReader):
     def __init__(self, path: Path) -> None:
         super().__init__(str(path))
         self.path = path
+        self._lock: int | None = None
+        """The open file of the lock, while this process holds it."""
 
     @property
     def database(self) -> Path:
@@ -158,17 +174,20 @@ class StateDirectory(state_reader.StateReader):
         self._write_bytes("kubeconfig", text.encode())
 
     def settings(self) -> LocalSettings | None:
-        """What an earlier ``local up`` stored, or None before the first. Raises StateUnusable for
+        """What an earlier ``local up`` stored, or None before the first. Raises SettingsDamaged for
         settings that cannot be read: others would run other cities on the same state."""
-        stored = self._object("settings.json")
+        try:
+            stored = self._object("settings.json")
+        except DamagedFile as error:
+            raise SettingsDamaged(str(error)) from error
         if stored is None:
             return None
         known = {f.name for f in fields(LocalSettings)}
         values = {key: value for key, value in stored.items() if key in known}
         try:
             return _checked_settings(values)
-        except (AttributeError, TypeError, ValueError) as error:
-            raise StateUnusable(f"{self.path / 'settings.json'} is damaged: {error}") from error
+        except ValueError as error:
+            raise SettingsDamaged(f"{self.path / 'settings.json'} is damaged: {error}") from error
 
     def store_settings(self, settings: LocalSettings) -> None:
         self._write("settings.json", asdict(settings))
@@ -210,10 +229,23 @@ class StateDirectory(state_reader.StateReader):
             os.ftruncate(handle, 0)
             os.write(handle, f"{os.getpid()}\n".encode())
             self._remove("platform.json")
+            self._lock = handle
             yield
-            self._remove("platform.json")
+            if not self.is_lost():  # else it may be the file of another platform
+                self._remove("platform.json")
         finally:
+            self._lock = None
             os.close(handle)
+
+    def is_lost(self) -> bool:
+        """Whether the lock that this process holds is no longer the one in the directory."""
+        if self._lock is None:
+            return False
+        try:
+            found = os.stat(self.path / "lock")
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        return not os.path.samestat(found, os.fstat(self._lock))
 
     def has_state(self) -> bool:
         return any((self.path / name).exists() for name in _FILES)
@@ -240,7 +272,10 @@ class StateDirectory(state_reader.StateReader):
         anything else."""
         found = self.read(name)
         if found is None and (self.path / name).exists():
-            raise StateUnusable(f"{self.path / name} is damaged: it does not hold a JSON object")
+            text = self.text(name)
+            start = f"{text[:40]}…" if len(text) > 40 else text
+            held = f"it begins with {start!r}" if text else "it is empty"
+            raise DamagedFile(f"{self.path / name} is damaged: {held}, which is not a JSON object")
         return found
 
     def _remove(self, name: str) -> None:
@@ -260,33 +295,64 @@ class StateDirectory(state_reader.StateReader):
         temporary.replace(self.path / name)
 
 
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+_Form = tuple[str, Callable[[Any], bool]]  # whatever JSON holds
+_WHOLE: _Form = ("a whole number", _is_whole)
+_NUMBER: _Form = ("a number", _is_number)
+_TEXT: _Form = ("a text", _is_text)
+_FORMS: dict[str, _Form] = {
+    "cities": (
+        "a list of city codes",
+        lambda value: isinstance(value, list) and bool(value) and all(map(_is_text, value)),
+    ),
+    "project": _TEXT,
+    "port": _WHOLE,
+    "router_port": _WHOLE,
+    "grant": (
+        "an object of whole numbers",
+        lambda value: isinstance(value, dict) and all(map(_is_whole, value.values())),
+    ),
+    "approval_by_hand": ("true or false", lambda value: isinstance(value, bool)),
+    "activation_seconds": _NUMBER,
+    "propagation_max_delay": _NUMBER,
+    "runtime": _TEXT,
+    "runtime_settings": (
+        "an object of texts",
+        lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+    ),
+    "storage": _TEXT,
+}
+"""What each of the settings has to be."""
+
+
 def _checked_settings(values: dict[str, Any]) -> LocalSettings:
-    """Raises TypeError or ValueError for a value that is missing or of the wrong type."""
+    """Raises ValueError for a value that is missing or of the wrong type."""
     if "cities" not in values:
         raise ValueError("cities is missing")
+    for name, value in values.items():
+        expected, is_right = _FORMS[name]
+        if not is_right(value):
+            found = json.dumps(value)
+            found = f"{found[:40]}…" if len(found) > 40 else found
+            raise ValueError(f"{name} is {found}, expected {expected}")
     settings = LocalSettings(**values)
-    cities = tuple(settings.cities)
-    if not cities or not all(isinstance(city, str) for city in cities):
-        raise ValueError("cities is not a list of codes")
-    if not isinstance(settings.port, int) or not isinstance(settings.project, str):
-        raise ValueError("port is not a number, or project is not a string")
-    if not isinstance(settings.router_port, int):
-        raise ValueError("router_port is not a number")
-    if not all(isinstance(amount, int) for amount in settings.grant.values()):
-        raise ValueError("grant does not hold numbers")
-    if not isinstance(settings.activation_seconds, int | float):
-        raise ValueError("activation_seconds is not a number")
-    if not isinstance(settings.propagation_max_delay, int | float):
-        raise ValueError("propagation_max_delay is not a number")
-    if not isinstance(settings.approval_by_hand, bool):
-        raise ValueError("approval_by_hand is neither true nor false")
     runtimes = {each.name: each for each in providers_of("local")}
     if settings.runtime not in runtimes:
         raise ValueError(f"runtime is none of {', '.join(runtimes)}")
     if unknown := settings.runtime_settings.keys() - runtimes[settings.runtime].settings:
         raise ValueError(f"runtime {settings.runtime} has no setting {', '.join(sorted(unknown))}")
-    if not all(isinstance(value, str) for value in settings.runtime_settings.values()):
-        raise ValueError("runtime_settings does not hold texts")
     if settings.storage not in storage.ENGINES:
         raise ValueError(f"storage is none of {', '.join(storage.ENGINES)}")
-    return replace(settings, cities=cities, grant={**DEFAULT_GRANT, **settings.grant})
+    grant = {**DEFAULT_GRANT, **settings.grant}
+    return replace(settings, cities=tuple(settings.cities), grant=grant)

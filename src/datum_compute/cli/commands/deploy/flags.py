@@ -129,6 +129,10 @@ def change(workload: Json, flags: Flags) -> None:
                 raise usage(f"{flag.name}: --waves none removes the whole policy")
     if flags.http_port is not None and flags.no_http:
         raise usage("--http-port and --no-http exclude each other")
+    for name, cities in (("--city", flags.cities), ("--add-city", flags.added_cities)):
+        both = [city for city in cities or () if city in (flags.removed_cities or ())]
+        if both:
+            raise usage(f"{name} and --remove-city both name {', '.join(both)}")
     if not data.containers_of(workload):
         refused = sorted(flag.name for flag in flags.given if flag.of_container)
         if refused:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 
 from datum_compute.api.planes import PLANE_TYPES
-from datum_compute.assembly.local.state import StateUnusable
+from datum_compute.assembly.local.state import SettingsDamaged, StateUnusable
 from datum_compute.assembly.local.state_reader import USER_ROLES
 from datum_compute.cli.arguments import OneOf, add_action, parse_integer
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
-from datum_compute.cli.explain.suggestions import AddFlag
+from datum_compute.cli.explain.suggestions import AddFlag, Remark, command
 from datum_compute.cli.render.output import add_output_flags
 from datum_compute.cli.target import local_state
 from datum_compute.providers.registry import AUTO, providers_of
@@ -194,6 +194,13 @@ def run(context: Context) -> int:
     }
     try:
         return actions[context.args.action](context, local_state(context.env, context.args))
+    except SettingsDamaged as error:
+        raise CommandError(
+            str(error),
+            Remark("put back an earlier copy of the file, or delete the platform with its state:"),
+            command("local", "reset"),
+            code="StateUnusable",
+        ) from error
     except StateUnusable as error:
         raise CommandError(
             str(error), AddFlag("--data-dir", "DIR"), code="StateUnusable"

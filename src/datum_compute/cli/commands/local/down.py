@@ -34,8 +34,9 @@ def _end_containers(context: Context, state: StateDirectory, *, remove: bool) ->
 
     try:
         settings = state.settings()
-    except StateUnusable:
-        return 0  # damaged: which runtime it was is not known
+    except StateUnusable as error:
+        context.say(f"Containers may still be there: {error}")
+        return 0
     end = registry.find(settings.runtime).end if settings is not None else None
     if end is None:
         return 0

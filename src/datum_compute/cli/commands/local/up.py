@@ -12,6 +12,7 @@ from datum_compute.assembly.local.state import (
     LocalSettings,
     RunningPlatform,
     StateDirectory,
+    StateLost,
 )
 from datum_compute.cli.commands.local.command import RUNTIMES
 from datum_compute.cli.commands.local.control import store_kubeconfig
@@ -136,6 +137,12 @@ def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> in
                 console=serve_console,
             )
             context.say("Stopped.")
+    except StateLost as error:
+        raise CommandError(
+            f"the local platform stopped, because {error}",
+            command("local", "up", "--detach"),
+            code="StateLost",
+        ) from error
     except process.StartFailed as error:
         outcome, message = error.report.outcome, f"the platform did not start: {error}"
         if outcome is not process.StartOutcome.DAMAGED:

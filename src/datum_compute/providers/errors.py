@@ -3,7 +3,8 @@
 ::
 
     ProviderError
-    ├── NotReady              not yet: called again after ``delay`` seconds; nothing reported
+    ├── NotReady              not yet: called again after ``delay`` seconds; reported where that
+    │                         is long and the Instance was never programmed
     ├── InsufficientCapacity  no room: reported, and called again after ``delay`` seconds
     └── Rejected              this Instance cannot run as it is: reported, and not called
                               again until the Instance changes or ``delay`` seconds are over
@@ -26,7 +27,8 @@ class BuildFailed(Exception):
 class NotReady(ProviderError):
     """Something the provider needs, or a teardown under way, is not done yet.
 
-    The caller writes nothing and calls again after ``delay`` seconds.
+    The caller calls again after ``delay`` seconds, and the last report stays. Of an Instance that
+    was never programmed it reports the message, unless the delay is short.
     """
 
     def __init__(self, message: str, *, delay: float = 1.0) -> None:

@@ -33,6 +33,7 @@ from datum_compute.providers.protocol import (
     InstanceTarget,
     Provider,
     failed,
+    preparing,
 )
 from datum_compute.runtime.cache.quarantine import readable, views
 from datum_compute.runtime.cluster import Cluster
@@ -45,6 +46,10 @@ from datum_compute.runtime.writes.conditions import ConditionChange, status_with
 
 FIRST_REPORT_SECONDS = 5.0
 """How long readiness waits for the first look at all Instances. A guess."""
+REPORTED_SECONDS = 2.0
+"""What an Instance that was never programmed waits for is reported where the provider tries again
+after this time at the earliest: an engine that is away, for example. What takes less time is
+expected to pass by itself. A guess."""
 
 
 class InstanceRunner:
@@ -114,7 +119,9 @@ class InstanceRunner:
         try:
             report = await self._provider.ensure(target)
         except errors.NotReady as error:
-            raise Waiting(str(error), error.delay) from error
+            if target.instance.programmed or error.delay < REPORTED_SECONDS:
+                raise Waiting(str(error), error.delay) from error
+            return preparing(str(error)), after(error.delay)
         except errors.InsufficientCapacity as error:
             state = failed(compute.REASON_INSUFFICIENT_CAPACITY, str(error))
             return InstanceReport(state, state), after(error.delay)

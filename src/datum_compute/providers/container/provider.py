@@ -8,37 +8,24 @@ is asked for all containers of the cell every half minute (:mod:`.sweep`).
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import math
 import signal
-import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from ipaddress import IPv4Network
 from typing import Any, NoReturn, Self
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.client.remote_command import CommandRequest, CommandSession
-from datum_compute.decisions import sleep
 from datum_compute.decisions.references import references_of
-from datum_compute.decisions.sleep import Rest, SleepPolicy
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
 from datum_compute.providers import protocol
-from datum_compute.providers.addresses import SubnetAddresses
 from datum_compute.providers.container import exec, failures, sockets, spec, states
-from datum_compute.providers.container.activator import (
-    Activator,
-    InstanceContainers,
-    Sleeper,
-    WakeFailed,
-    WakeMetrics,
-)
+from datum_compute.providers.container.activator import WakeFailed
+from datum_compute.providers.container.activator.sleepers import Sleepers
+from datum_compute.providers.container.attachments import Attachments, loopback_range
 from datum_compute.providers.container.capacity import EngineCapacity
 from datum_compute.providers.container.engine import EngineRefused, EngineUnreachable
 from datum_compute.providers.container.images.pull import Images
@@ -49,9 +36,8 @@ from datum_compute.providers.container.states import ContainerState, Crashes
 from datum_compute.providers.container.sweep import SWEEP_SECONDS, EngineSweep
 from datum_compute.providers.container.volumes import EngineVolumes
 from datum_compute.providers.data import InstanceData, read_data
-from datum_compute.providers.errors import NotReady, Rejected
+from datum_compute.providers.errors import NotReady
 from datum_compute.providers.frame import provider_controller
-from datum_compute.providers.interfaces import InterfaceAddresses
 from datum_compute.providers.logs import FollowableLogs
 from datum_compute.providers.protocol import (
     ExecRefused,
@@ -90,9 +76,6 @@ MOST_MOVES = 3
 STOPPING = "its containers are being stopped"
 MOVES = "its address was taken; it moves"
 MADE_ANEW = "its containers are made anew: the engine does not start them any more"
-LOOPBACK = IPv4Network("127.64.0.0/10")
-LOOPBACK_PREFIX = 20
-"""Each cell of each platform takes its addresses from a range of its own."""
 
 
 class ContainerProvider:
@@ -122,13 +105,8 @@ class ContainerProvider:
         self._networking = networking
         self._settle_seconds = settle_seconds
         self._limits = sockets.limits_of_this_host(engine)
-        self._interfaces = InterfaceAddresses(cell)
-        self._loopback = SubnetAddresses(loopback_range(platform, cell_name))
         self._runs: dict[str, Run] = {}
         self._slots = asyncio.Semaphore(STARTS)
-        self._activator = Activator()
-        self._wake_slots = asyncio.Semaphore(STARTS)
-        self._wake_metrics = WakeMetrics(metrics or MetricsRegistry())
         self._engine = sockets.EngineConnection(env, engine)
         self._capacity = EngineCapacity(self._engine)
         self._images = Images(self._engine, self._enqueue)
@@ -136,6 +114,10 @@ class ContainerProvider:
         self._networks = EngineNetworks(self._engine, platform, cell_name)
         self._labels = spec.platform_labels(platform, cell_name)
         networks = self._networks if networking else None
+        self._attachments = Attachments(cell, networks, loopback_range(platform, cell_name))
+        self._sleepers = Sleepers(
+            env, self._engine, self._runs, self._enqueue, metrics or MetricsRegistry()
+        )
         self._sweep = EngineSweep(
             cell, self._engine, self._labels, networks, self._volumes, self._runs, self._enqueue
         )
@@ -145,7 +127,7 @@ class ContainerProvider:
             cell,
             self,
             env,
-            reads=self._interfaces.reads() if networking else [],
+            reads=self._attachments.reads(),
             first_reports=True,
         )
 
@@ -164,7 +146,7 @@ class ContainerProvider:
     async def __aenter__(self) -> Self:
         await self._engine.open()
         self._stack.push_async_callback(self._engine.close)
-        self._stack.push_async_callback(self._activator.close_all)
+        self._stack.push_async_callback(self._sleepers.close)
         tasks = await self._stack.enter_async_context(TaskGroup(f"containers of {self._cell_name}"))
         self._stack.push_async_callback(self._images.close)
         followed = [
@@ -220,7 +202,9 @@ class ContainerProvider:
             if run.sleeper is None or not run.sleeper.failure:
                 raise
             # It was asleep and is not any more: the last report does not hold.
-            return self._with_sleep(target, run, protocol.starting("", run.addresses, error.delay))
+            return self._sleepers.with_sleep(
+                target, run, protocol.starting("", run.addresses, error.delay)
+            )
 
     @contextmanager
     def _engine_answers(self) -> Iterator[None]:
@@ -239,8 +223,8 @@ class ContainerProvider:
             ) from error
 
     async def _ensure(self, target: InstanceTarget, run: Run) -> InstanceReport:
-        if run.sleeper is not None and run.sleeper.rest is not Rest.AWAKE:
-            return self._keep_asleep(target, run, run.sleeper)
+        if asleep := self._sleepers.report_asleep(target, run):
+            return asleep
         sandbox = sandbox_of(target)
         found = [await self._inspect(target, each.name) for each in sandbox.containers]
         stopped = not run.started and _was_available(target) and not _all_run(found)
@@ -260,108 +244,16 @@ class ContainerProvider:
         if len(inspected) < len(found):
             raise NotReady("a container was removed while it was created", delay=AWAY_SECONDS)
         if run.attachment is None:
-            run.attachment = self._adopt(target, inspected[0])
-        await self._activate(target, run, inspected)
-        if run.sleeper is not None and run.sleeper.rest is not Rest.AWAKE:
-            return self._keep_asleep(target, run, run.sleeper)
-        return self._with_sleep(target, run, await self._drive(target, run, inspected))
-
-    # Sleeping.
-
-    async def _activate(
-        self, target: InstanceTarget, run: Run, inspected: list[dict[str, Any]]
-    ) -> None:
-        """Listen on its address, if it is one that sleeps. One that slept before this provider
-        ran goes on sleeping."""
-        found = run.attachment
-        policy = _sleep_policy(target)
-        if found is None or not found.activated or run.sleeper is not None:
-            return
-        sandbox = sandbox_of(target)
-        rest, idle = Rest.AWAKE, 0.0
-        if target.instance.asleep:
-            rest = states.rest_of([states.parse_state("", each).status for each in inspected])
-            condition = conditions.find(target.instance.status.conditions, compute.CONDITION_ASLEEP)
-            since = condition.last_transition_time if condition else self._env.now()
-            idle = policy.after_seconds + (self._env.now() - since).total_seconds()
-        names = [spec.container_name(target.instance, each.name) for each in sandbox.containers]
-        ports = [port.port for each in sandbox.containers for port in each.ports]
-        sleeper = Sleeper(
-            InstanceContainers(self._engine, names, self._wake_slots),
-            policy,
-            found.network_ip,
-            first_tcp_port(sandbox) or ports[0],
-            now=self._env.now,
-            changed=partial(self._enqueue, target.uid),
-            metrics=self._wake_metrics,
-            rest=rest,
-            idle_seconds=idle if rest is not Rest.AWAKE else 0.0,
-        )
+            run.attachment = self._adopt(target.uid, inspected[0])
         try:
-            self._activator.open(target.uid, found.external_ip, ports, sleeper)
-        except PermissionError as error:
-            sleeper.close()
-            raise Rejected(
-                compute.REASON_CONFIGURATION_ERROR,
-                f"the platform may not listen on port {min(ports)} of {found.external_ip}:"
-                " ports below 1024 are for root",
-            ) from error
+            self._sleepers.activate(target, run, inspected)
         except OSError as error:
-            sleeper.close()
             await self._move(target)
             raise NotReady(MOVES, delay=AWAY_SECONDS) from error
-        run.sleeper = sleeper
-
-    def _keep_asleep(self, target: InstanceTarget, run: Run, sleeper: Sleeper) -> InstanceReport:
-        """Its containers are not looked at: that it does not run is known, and why."""
-        sleeper.update(_sleep_policy(target))
-        run.started = run.available = False
-        if sleeper.is_held:
-            sleeper.begin_waking()
-        elif target.instance.asleep and sleeper.is_due:
-            self._deepen(target, run, sleeper)
-        return _asleep(run)
-
-    def _with_sleep(
-        self, target: InstanceTarget, run: Run, report: InstanceReport
-    ) -> InstanceReport:
-        """The report of an Instance that runs, with whether it sleeps."""
-        sleeper = run.sleeper
-        if sleeper is None:
-            asks = sleep.find_policy(target.instance.metadata.annotations) is not None
-            return replace(report, asleep=protocol.NO_SLEEP) if asks else report
-        sleeper.update(_sleep_policy(target))
-        if sleeper.is_waking:
-            return replace(_asleep(run), requeue_after=report.requeue_after)
-        if report.available.status != conditions.TRUE:
-            if sleeper.failure and report.available.status == conditions.UNKNOWN:
-                failure = protocol.failed(compute.REASON_WAKE_FAILED, sleeper.failure)
-                report = replace(report, available=failure)
-            return replace(report, asleep=protocol.AWAKE)
-        sleeper.failure = ""
-        if not sleeper.is_due:
-            return replace(report, asleep=protocol.AWAKE)
-        if not target.instance.asleep:
-            # On record first: a container that is found stopped has ended otherwise.
-            return replace(_asleep(run), requeue_after=0.0)
-        self._deepen(target, run, sleeper)
-        return _asleep(run)
-
-    def _deepen(self, target: InstanceTarget, run: Run, sleeper: Sleeper) -> None:
-        async def work() -> None:
-            try:
-                await sleeper.deepen()
-            finally:
-                self._enqueue(target.uid)
-
-        name = f"sleep {target.instance.metadata.name}"
-        run.task = asyncio.get_running_loop().create_task(work(), name=name)
-
-    async def _deactivate(self, uid: str) -> None:
-        """Close its address, also to those who would wake it."""
-        if (run := self._runs.get(uid)) is not None:
-            run.sleeper = None
-        await self._activator.close(uid)
+        if asleep := self._sleepers.report_asleep(target, run):
+            return asleep
+        report = await self._drive(target, run, inspected)
+        return self._sleepers.with_sleep(target, run, report)
 
     # Starting it.
 
@@ -483,7 +375,7 @@ class ContainerProvider:
 
     async def suspend(self, target: InstanceTarget) -> None:
         """Its containers stay, and with them its addresses and data."""
-        await self._deactivate(target.uid)
+        await self._sleepers.deactivate(target.uid)
         run = self._run(target)
         self._logs.record_change(target.uid)
         self._settle(run)
@@ -492,7 +384,7 @@ class ContainerProvider:
             found = await self._engine().containers({LABEL_UID: target.uid})
             if found and run.attachment is None:
                 owner = await self._inspect(target, sandbox_of(target).containers[0].name)
-                run.attachment = self._adopt(target, owner) if owner is not None else None
+                run.attachment = self._adopt(target.uid, owner) if owner is not None else None
         if any(map(_runs, found)):
             self._start_task(target, run, self._stop(target, found))
 
@@ -506,7 +398,7 @@ class ContainerProvider:
         data: InstanceData,
     ) -> None:
         if found[0] is not None:
-            run.attachment = self._adopt(target, found[0])
+            run.attachment = self._adopt(target.uid, found[0])
         elif any(each is not None for each in found):
             # The owner of the network was removed; the others cannot join its successor.
             for container, each in zip(sandbox_of(target).containers, found, strict=True):
@@ -516,7 +408,7 @@ class ContainerProvider:
                     )
             found = [None] * len(found)
         if run.attachment is None or found[0] is None:
-            run.attachment = await self._attach(target, run)
+            run.attachment = await self._attachments.ensure(target)
         labels = spec.instance_labels(self._platform, self._cell_name, target.instance)
         async with self._slots:
             fill = not any(found)
@@ -539,41 +431,12 @@ class ContainerProvider:
                             self._networks.recheck(run.attachment.network)
                         raise failures.explain_refusal(error, container.name) from error
 
-    async def _attach(self, target: InstanceTarget, run: Run) -> spec.Attachment:
-        network, network_ip = "", ""
-        if self._networking:
-            for interface in self._interfaces.ensure(target)[:1]:
-                if interface.subnet is not None and interface.range is not None:
-                    network = await self._networks.ensure(
-                        interface.subnet.namespace, interface.subnet.name, interface.range
-                    )
-                    network_ip = interface.address
-        ports = [port for each in sandbox_of(target).containers for port in each.ports]
-        external = bool(ports) and sys.platform == "linux"
-        external_ip = self._loopback.ensure((target.uid, 0)) if external else ""
-        activated = (
-            sleep.find_policy(target.instance.metadata.annotations) is not None
-            and bool(network_ip and external_ip)
-            and all(port.protocol == "TCP" for port in ports)
-        )
-        return spec.Attachment(network, network_ip, external_ip, activated)
-
-    def _adopt(self, target: InstanceTarget, inspected: dict[str, Any]) -> spec.Attachment:
-        """The addresses that a container of an earlier run of the platform has."""
-        labels = _labels(inspected)
-        attachment = spec.Attachment(
-            str(labels.get(spec.LABEL_NETWORK) or ""),
-            str(labels.get(spec.LABEL_NETWORK_IP) or ""),
-            str(labels.get(spec.LABEL_EXTERNAL_IP) or ""),
-            labels.get(spec.LABEL_ACTIVATED) == "true",
-        )
-        if attachment.external_ip:
-            self._loopback.adopt([((target.uid, 0), attachment.external_ip)])
-        return attachment
+    def _adopt(self, uid: str, inspected: dict[str, Any]) -> spec.Attachment:
+        return self._attachments.adopt(uid, _labels(inspected))
 
     async def _move(self, target: InstanceTarget, error: EngineRefused | None = None) -> None:
         """Make its containers anew with another address."""
-        await self._deactivate(target.uid)
+        await self._sleepers.deactivate(target.uid)
         await self._remove_containers(target)
         self._leave_address(target.uid, error)
 
@@ -589,20 +452,20 @@ class ContainerProvider:
         same ones is not reached."""
         for each in removed:
             if not _runs(each) and not exec.signal_session(None, str(each["Id"]), signal.SIGKILL):
-                self._interfaces.leave(uid)
+                self._attachments.leave_network(uid)
 
     def _leave_address(self, uid: str, error: EngineRefused | None) -> None:
         """Leave the address that is taken to whoever else has it."""
         if error is not None and failures.is_network_address_taken(error):
-            self._interfaces.leave(uid)
+            self._attachments.leave_network(uid)
         else:
-            self._loopback.leave(uid)
+            self._attachments.leave_loopback(uid)
         self._runs[uid].attachment = None
 
     async def remove(self, target: InstanceTarget) -> None:
         run = self._run(target)
         if run.asleep:
-            await self._deactivate(target.uid)  # so that it is not woken any more
+            await self._sleepers.deactivate(target.uid)  # so that it is not woken any more
         self._settle(run)
         if not run.removed:
             self._start_task(target, run, self._remove(target, run))
@@ -642,7 +505,7 @@ class ContainerProvider:
             found = await engine.containers({LABEL_UID: target.uid})
             await self._stop(target, found)
             # Not before: it may serve while it ends, and is tried for as long as it is in a route.
-            await self._deactivate(target.uid)
+            await self._sleepers.deactivate(target.uid)
             async with self._slots:
                 for identifier in spec.removal_order(found):
                     await engine.remove(identifier)
@@ -665,8 +528,7 @@ class ContainerProvider:
 
     def _forget(self, uid: str) -> None:
         self._runs.pop(uid, None)
-        self._interfaces.release(uid)
-        self._loopback.release(uid)
+        self._attachments.release(uid)
         self._images.forget(uid)
         self._logs.record_removal(uid)
 
@@ -733,17 +595,6 @@ def _labels(inspected: dict[str, Any]) -> dict[str, str]:
     return (inspected.get("Config") or {}).get("Labels") or {}
 
 
-def _sleep_policy(target: InstanceTarget) -> SleepPolicy:
-    """Of one that the activator serves, also where its annotations were removed by hand."""
-    return sleep.find_policy(target.instance.metadata.annotations) or SleepPolicy(math.inf)
-
-
-def _asleep(run: Run) -> InstanceReport:
-    return InstanceReport(
-        protocol.PROGRAMMED, protocol.AVAILABLE_ASLEEP, run.addresses, asleep=protocol.ASLEEP
-    )
-
-
 def _runs(listed: dict[str, Any]) -> bool:
     return str(listed.get("State")) in ("running", "paused")
 
@@ -754,12 +605,3 @@ def _was_available(target: InstanceTarget) -> bool:
 
 def _all_run(inspected: list[dict[str, Any] | None]) -> bool:
     return all(each is not None and states.parse_state("", each).running for each in inspected)
-
-
-def loopback_range(platform: str, cell: str) -> IPv4Network:
-    """Where the loopback addresses of a cell begin."""
-    digest = hashlib.sha256(f"{platform}/{cell}".encode()).digest()
-    slots = 2 ** (LOOPBACK_PREFIX - LOOPBACK.prefixlen)
-    slot = int.from_bytes(digest[:4], "big") % slots
-    start = int(LOOPBACK.network_address) + slot * 2 ** (32 - LOOPBACK_PREFIX)
-    return IPv4Network((start, LOOPBACK_PREFIX))

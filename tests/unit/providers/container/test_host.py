@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from datum_compute.providers.container import host, networks
+from datum_compute.providers.container.attachments import LOOPBACK, loopback_range
 from datum_compute.providers.container.images import pull
 from datum_compute.providers.container.images.archive import build_archive
-from datum_compute.providers.container.provider import LOOPBACK, loopback_range
 from datum_compute.providers.logs import parse_line
 
 ROUTES = """\

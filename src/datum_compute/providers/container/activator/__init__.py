@@ -3,7 +3,8 @@
 The activator listens on the loopback address of an Instance for as long as that exists, and the
 container has only its address on the engine's network. :mod:`.listeners` accepts connections and
 holds those of a sleeping Instance, :mod:`.sleeper` is the state of one Instance, which pauses,
-stops and wakes it through :mod:`.containers`, and :mod:`.connections` copies bytes.
+stops and wakes it through :mod:`.containers`, and :mod:`.connections` copies bytes. The provider
+uses :mod:`.sleepers`.
 """
 
 from datum_compute.providers.container.activator.containers import InstanceContainers

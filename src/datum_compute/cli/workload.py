@@ -125,8 +125,8 @@ def print_secret_hint(context: Context, name: str, spec: Json, before: Json | No
         return
     verb, whose = ("looks", "a secret") if len(found) == 1 else ("look", "secrets")
     context.say(
-        f"{', '.join(found)} {verb} like {whose}, and all who may read the workload can read it."
-        f" Keep it in a Secret:  {context.command('secrets', 'set', name, *found)}\n"
+        f"{', '.join(found)} {verb} like {whose}, and everyone who can read the workload can"
+        f" read it. Keep it in a Secret:  {context.command('secrets', 'set', name, *found)}\n"
     )
 
 

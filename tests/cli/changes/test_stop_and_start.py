@@ -119,7 +119,7 @@ def test_cities_that_were_stopped_alone_are_named_when_the_rest_is_started() -> 
         result = here.run("start api")
 
         assert result.code == 0
-        assert '"api" is not stopped.\nDFW is stopped alone.' in result.err
+        assert '"api" is not stopped.\nDFW is stopped separately.' in result.err
         assert "start api --city DFW" in result.err
         assert here.run("start api --city DFW").code == 0
         assert "Available — all placements" in here.run("status api").out

@@ -266,7 +266,7 @@ REASON_CONFIGURATION_ERROR = _declare(
 REASON_INSUFFICIENT_CAPACITY = _declare(
     Reason(
         "InsufficientCapacity",
-        "The site has no room for an Instance of this size at the moment.",
+        "The cell has no room for an Instance of this size at the moment.",
         Actor.PLATFORM,
         false=_ON_PROVIDER,
         priority=4,

@@ -137,15 +137,14 @@ TEXTS = {
     ),
     reasons.REASON_INSUFFICIENT_CAPACITY: ReasonText(
         "no room",
-        "The site has no room for it: free some, deploy a smaller size, or choose another city.",
+        "The cell has no room for it: free some, deploy a smaller size, or choose another city.",
         command("instances"),
     ),
     reasons.REASON_AVAILABLE: ReasonText("available"),
-    reasons.REASON_ASLEEP: ReasonText("asleep until the next request"),
+    reasons.REASON_ASLEEP: ReasonText("asleep until the next connection"),
     reasons.REASON_WAKE_FAILED: ReasonText(
         "does not wake",
-        "A connection came while it slept, and it did not answer in time: read what it writes when"
-        " it starts.",
+        "A connection should have woken it, and it did not answer in time: check its logs.",
         command("logs", WORKLOAD),
     ),
     reasons.REASON_STOPPED: ReasonText(
@@ -194,13 +193,14 @@ TEXTS = {
     ),
     reasons.REASON_SOURCE_NOT_FOUND: ReasonText(
         "data missing",
-        "Create what the message names in the project, which the role compute-editor may do,"
-        " or deploy a template that does not name it.",
+        "Create what the message names, which needs the role compute-editor in the project, or"
+        " deploy without it.",
         _WHY,
     ),
     reasons.REASON_SOURCE_UNAUTHORIZED: ReasonText(
         "data not readable",
-        "Contact the platform team: it may not read or copy what the message names.",
+        "The platform is not allowed to read or copy what the message names: contact the platform"
+        " team.",
         _WHY,
     ),
     reasons.REASON_SOURCE_TOO_LARGE: ReasonText(
@@ -284,7 +284,7 @@ TEXTS = {
     ),
     reasons.REASON_HUB_REFUSED: ReasonText(
         "refused by the hub",
-        "The hub does not accept it; it is tried again. Contact the platform team if it lasts.",
+        "The hub refuses it, and the platform retries: contact the platform team if it lasts.",
         _STATUS,
     ),
     reasons.REASON_REPLICAS_AVAILABLE: ReasonText("all instances available"),
@@ -317,7 +317,9 @@ TEXTS = {
         _STATUS,
     ),
     reasons.REASON_REMOVING_FROM_HUB: ReasonText(
-        "waiting for the cell", "No action needed: the rest goes when the cell responds.", _STATUS
+        "waiting for the cell",
+        "No action needed: the rest is deleted when the cell responds.",
+        _STATUS,
     ),
     reasons.REASON_HUB_COPY_MISSING: ReasonText(
         "not known to the hub",

@@ -124,8 +124,8 @@ class WorkloadReader:
 
     def _lost(self, error: errors.ClientError) -> CommandError:
         return CommandError(
-            f'lost contact with the platform while waiting for "{self._name}", which continues: '
-            + from_client(error).message,
+            f'lost contact with the platform while waiting for "{self._name}"; the change'
+            " continues: " + from_client(error).message,
             command("status", self._name),
             code="Unreachable",
             retryable=True,

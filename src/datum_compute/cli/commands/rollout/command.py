@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     pause = add_action(
         actions,
         "pause",
-        "Stop a rollout in waves where it is",
+        "Pause a rollout in waves",
         ("rollout pause hello", "rollout pause hello -o json"),
     )
     resume = add_action(
@@ -69,7 +69,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     skip = add_action(
         actions,
         "skip",
-        "Do not wait for a city in a rollout in waves",
+        "Skip a city in a rollout in waves, and update it last",
         ("rollout skip hello LHR", "rollout skip hello LHR -o json"),
     )
     steering = (pause, resume, promote, abort, skip)

@@ -91,7 +91,7 @@ def _pause(live: Json, actor: str, context: Context) -> _Step:
     text = f"{actor or 'a user'}, {now.isoformat()}Z"
     resume = context.command("rollout", "resume", name)
     return _Step(
-        f'The rollout of "{name}" is paused: no city gets another template. Go on with  {resume}',
+        f'The rollout of "{name}" is paused: no city gets another template. Resume with  {resume}',
         "paused",
         {constants.ANNOTATION_ROLLOUT_PAUSED: text},
     )
@@ -162,9 +162,9 @@ def _skip(name: str, live: Json, rollout: Rollout, waves: Waves, asked: str) -> 
     hash, _, value = _note(live, constants.ANNOTATION_ROLLOUT_SKIPPED).partition("/")
     skipped = [each for each in value.split(",") if each] if hash == waves.hash else []
     if city.lower() in (each.lower() for each in skipped):
-        return _Step(f"The rollout does not wait for {city} already.")
+        return _Step(f"The rollout already skips {city}.")
     return _Step(
-        f"The rollout does not wait for {city}; it follows when the others are complete and it"
+        f"The rollout skips {city}: it is updated once the other cities are complete and its cell"
         " answers.",
         "skipped",
         {constants.ANNOTATION_ROLLOUT_SKIPPED: f"{waves.hash}/{','.join([*skipped, city])}"},

@@ -30,8 +30,9 @@ def status(context: Context) -> int:
     rollout = context.open_session().run(work)
     _show(context, name, rollout, with_table=False)
     if context.tables and not context.args.no_headers:
-        ended = "stopped; changes take effect when it starts" if rollout.stopped else "complete"
-        context.say(f'\nRollout of "{name}" is {ended}.')
+        complete = f'Rollout of "{name}" is complete.'
+        stopped = f'"{name}" is stopped; changes take effect when it starts.'
+        context.say(f"\n{stopped if rollout.stopped else complete}")
     return 0
 
 

@@ -103,7 +103,9 @@ async def _name_stopped_cities(context: Context, client: ApiClient, live: Json) 
     found = [each for each in await deployments_of(client, live) if find_stop(each) is not None]
     cities = sorted({each["spec"]["cityCode"] for each in found})
     if cities:
-        context.say(f"{', '.join(cities)} {'is' if len(cities) == 1 else 'are'} stopped alone.")
+        context.say(
+            f"{', '.join(cities)} {'is' if len(cities) == 1 else 'are'} stopped separately."
+        )
         context.suggest(*(command("start", live["metadata"]["name"], "--city", c) for c in cities))
 
 

@@ -109,7 +109,9 @@ def decide_hub_wait(
     message = f"The hub has been deleting this deployment since {since}"
     if route.reachable is False:
         cell = ", ".join(route.cells)
-        message = f"Cell {cell} does not answer; what was deleted at {since} goes when it does"
+        message = (
+            f"Cell {cell} does not answer; what was deleted at {since} is removed when it does"
+        )
     shown = drained_for >= REPORT_SECONDS
     return RemovalWait(compute.REASON_REMOVING_FROM_HUB, message, HUB_WAIT_SECONDS, shown)
 

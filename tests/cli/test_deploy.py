@@ -300,7 +300,7 @@ def test_ports_that_no_flag_mentions_stay(flags: tuple[str, ...], ports: list[An
 
 
 def test_adding_a_taken_port_or_removing_a_missing_one_is_refused() -> None:
-    with pytest.raises(CommandError, match='the number belongs to port "http"'):
+    with pytest.raises(CommandError, match='port 8080 is already named "http"'):
         container(Flags(ports=("web=8080",)), ports=[HTTP])
     with pytest.raises(CommandError, match="no such port"):
         container(Flags(ports=("web-",)), ports=[HTTP])
@@ -436,8 +436,8 @@ def test_cities_are_added_and_removed_beside_those_that_stay() -> None:
         assert live["spec"]["placements"][0]["cityCodes"] == ["LHR", "IAD"]
 
         for flags, wrong in (
-            ("--remove-city=DFW", '--remove-city "DFW": workload "api" runs in LHR, IAD'),
-            ("--remove-city=LHR,IAD", '--remove-city: these are all cities of "api"'),
+            ("--remove-city=DFW", '--remove-city "DFW": workload "api" runs only in LHR, IAD'),
+            ("--remove-city=LHR,IAD", '--remove-city would leave "api" without a city'),
             ("--add-city=", "--add-city: expected at least one city"),
             ("--add-city=dfw --remove-city=DFW", "--add-city and --remove-city both name DFW"),
             ("--add-city=LHR --remove-city=LHR", "--add-city and --remove-city both name LHR"),
@@ -560,5 +560,5 @@ def test_a_platform_without_an_engine_says_that_it_builds_no_images(tmp_path: Pa
         written = here.run("workloads -o name")
 
     assert (elsewhere.code, simulated.code, written.out) == (13, 13, "")
-    assert "this platform runs no images: its runtime is simulated" in simulated.err
+    assert "this platform cannot build images: its runtime is simulated" in simulated.err
     assert "push the image to a registry" in elsewhere.err

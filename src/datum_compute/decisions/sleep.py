@@ -120,9 +120,7 @@ def validate_sleep(findings: Findings, annotations: FieldValue, spec: FieldValue
         for port in reader.items(container.child("ports"))
     ]
     if not ports:
-        findings.forbidden(
-            place, "a container needs a port: a connection to it is what wakes an instance"
-        )
+        findings.forbidden(place, "a container needs a port: a connection to it wakes an instance")
     for protocol in ports:
         if protocol.value not in (None, "TCP"):
             findings.forbidden(

@@ -116,7 +116,10 @@ def test_flags_change_the_rollout_policy_field_by_field() -> None:
         (Flags(image="a:1", cities=("DFW",), waves="DFW,"), "a plus within one"),
         (Flags(image="a:1", cities=("DFW",), waves="DFW,IAD+dfw"), "DFW is in two waves"),
         (Flags(image="a:1", cities=("DFW",), soak="soon"), '--soak: "soon" is not a duration'),
-        (Flags(image="a:1", cities=("DFW",), waves="none", gate="A"), "--gate: --waves none"),
+        (
+            Flags(image="a:1", cities=("DFW",), waves="none", gate="A"),
+            "--gate cannot be combined with --waves none",
+        ),
     ],
 )
 def test_invalid_flags_are_usage_errors_with_the_expected_form(flags: Flags, expected: str) -> None:

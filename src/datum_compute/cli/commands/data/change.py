@@ -219,8 +219,8 @@ def _check_size(kind: DataKind, name: str, values: Mapping[str, bytes | None]) -
     size = size_of({}, {key: _encoded(value) for key, value in values.items()})
     if size > LARGEST_SOURCE:
         raise CommandError(
-            f"{kind.title(name)} would hold {-(-size // 1024)} KiB, and at most"
-            f" {LARGEST_SOURCE // 1024} KiB are delivered to cities",
+            f"{kind.title(name)} would be {-(-size // 1024)} KiB, more than the limit of"
+            f" {LARGEST_SOURCE // 1024} KiB",
             kind.list_command,
             code="TooLarge",
         )
@@ -279,7 +279,7 @@ def _print_secret_hint(
     found = [key for key, value in changed.items() if _shown(kind, key, value) == MASK]
     if found and not kind.hidden:
         step = context.command("secrets", "set", context.args.name, *sorted(found))
-        context.say(f"What looks like a secret is better kept in a Secret:  {step}")
+        context.say(f"Values that look like secrets belong in a Secret:  {step}")
 
 
 def _print_use(context: Context, kind: DataKind, action: str, users: Sequence[User]) -> None:

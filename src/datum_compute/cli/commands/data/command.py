@@ -38,7 +38,9 @@ def _configure(parser: argparse.ArgumentParser, kind: DataKind) -> None:
             ("config show settings", "config show settings colour"),
         )
         _add_name(showing, kind)
-        showing.add_argument("key", metavar="KEY", nargs="?", help="print this value alone")
+        showing.add_argument(
+            "key", metavar="KEY", nargs="?", help="print only the value of this key"
+        )
         add_output_flags(showing)
     _configure_unset(actions, kind)
 
@@ -61,17 +63,17 @@ def _configure_set(actions: Any, kind: DataKind) -> None:
         "entries",
         metavar="KEY[=VALUE]" if kind.hidden else "KEY=VALUE",
         nargs="*",
-        help="a value; of a KEY alone it is typed unseen, or read from stdin;"
-        " - reads lines KEY=VALUE from stdin"
+        help="key and value; for KEY alone the value is typed at a prompt, or read from stdin;"
+        " - reads lines of KEY=VALUE from stdin"
         if kind.hidden
-        else "a value",
+        else "key and value",
     )
     parser.add_argument(
         "--from-file",
         metavar="[KEY=]FILE",
         action="append",
         default=[],
-        help="a file as a value, under its own name or KEY; repeatable",
+        help="file with the value; the key is KEY, or else the name of the file; repeatable",
     )
     assert isinstance(parser, Parser)
     parser.last = "entries"
@@ -84,12 +86,15 @@ def _configure_unset(actions: Any, kind: DataKind) -> None:
     parser = add_action(
         actions,
         "unset",
-        f"Remove keys of a {kind.resource.kind}, or all of it",
+        f"Remove keys from a {kind.resource.kind}, or delete it",
         (f"{kind.verb} unset {name} {key} --dry-run", f"{kind.verb} unset {name} --yes"),
     )
     _add_name(parser, kind)
     parser.add_argument(
-        "keys", metavar="KEY", nargs="*", help=f"a key; without one the {kind.resource.kind} goes"
+        "keys",
+        metavar="KEY",
+        nargs="*",
+        help=f"key to remove (default: delete the {kind.resource.kind})",
     )
     assert isinstance(parser, Parser)
     parser.last = "keys"

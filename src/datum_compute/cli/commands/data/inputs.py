@@ -62,7 +62,7 @@ def read(context: Context, inputs: Inputs) -> dict[str, bytes]:
     elif inputs.asked:
         if len(inputs.asked) > 1:
             names = ", ".join(inputs.asked)
-            raise usage(f"{names}: stdin can be one value only; lines KEY=VALUE are read with -")
+            raise usage(f"{names}: stdin can be only one value; - reads lines of KEY=VALUE")
         values[inputs.asked[0]] = _stdin(context).removesuffix("\n").encode()
     return values
 
@@ -91,7 +91,7 @@ def _content(path: str) -> bytes:
 
 def _lines(context: Context) -> Iterator[tuple[str, bytes]]:
     if context.streams.interactive:
-        context.say("Lines of KEY=VALUE, which are not shown; an empty line ends them.")
+        context.say("Type lines of KEY=VALUE, which are not shown; end with an empty line.")
         lines: Iterator[str] = iter(lambda: context.ask("", hidden=True).rstrip("\n"), "")
     else:
         lines = iter(_stdin(context).splitlines())
@@ -126,10 +126,10 @@ def _stdin(context: Context) -> str:
 
 
 def _too_much() -> str:
-    return f"larger than {LARGEST_SOURCE // 1024} KiB, the most that is delivered to cities"
+    return f"larger than the limit of {LARGEST_SOURCE // 1024} KiB"
 
 
-_KEY_RULE = "a key has letters, digits, -, _ and . only, at most 253"
+_KEY_RULE = 'a key has at most 253 letters, digits, "-", "_" and "."'
 
 
 def _is_key(key: str) -> bool:

@@ -59,7 +59,7 @@ def require_changeable(kind: DataKind, obj: Json) -> None:
     if obj.get("immutable"):
         raise _refused(
             f"{kind.title(obj['metadata']['name'])} is immutable",
-            Remark("set another one, and deploy the workload with that"),
+            Remark("create one with another name, and deploy the workload with it"),
         )
 
 

@@ -37,14 +37,12 @@ def build_image(context: Context) -> str:
     context.check_access()
     directory = context.target.local_directory
     if not directory:
-        raise _not_here(
-            "the engine of a local platform on this machine builds images, and this is another"
-        )
+        raise _not_here("only a local platform on this machine can build images")
     settings = StateDirectory(Path(directory)).settings()
     runtime = settings.runtime if settings is not None else "simulated"
     build = registry.find(runtime).build_image
     if build is None:
-        raise _not_here(f"this platform runs no images: its runtime is {runtime}")
+        raise _not_here(f"this platform cannot build images: its runtime is {runtime}")
     args = context.args
 
     async def work(_: ApiClient) -> str:

@@ -228,8 +228,7 @@ def change_sleep_after(workload: Json, text: str) -> None:
     """``never`` is written only where the annotations of Unikraft let it sleep otherwise."""
     if text != NEVER and not any(each.get("ports") for each in containers_of(workload)):
         raise usage(
-            f"--sleep-after {text}: a container needs a port: a connection to it is what wakes an"
-            " instance",
+            f"--sleep-after {text}: a container needs a port: a connection to it wakes an instance",
             AddFlag("--http-port", "8080"),
             AddFlag("--port", "8080"),
         )
@@ -261,4 +260,4 @@ def _source(text: str) -> _Source | None:
 
 def _require(flag: str, entry: str, found: Sequence[Json]) -> None:
     if not found:
-        raise usage(f'{flag} "{entry}": the workload does not name it')
+        raise usage(f'{flag} "{entry}": the workload does not use it')

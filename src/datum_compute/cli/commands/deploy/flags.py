@@ -126,9 +126,9 @@ def change(workload: Json, flags: Flags) -> None:
     if flags.waves == policy.NONE:
         for flag in flags.given:
             if flag.field in ("soak", "gate", "on_failure"):
-                raise usage(f"{flag.name}: --waves none removes the whole policy")
+                raise usage(f"{flag.name} cannot be combined with --waves none, which removes it")
     if flags.http_port is not None and flags.no_http:
-        raise usage("--http-port and --no-http exclude each other")
+        raise usage("--http-port and --no-http cannot be combined")
     for name, cities in (("--city", flags.cities), ("--add-city", flags.added_cities)):
         both = [city for city in cities or () if city in (flags.removed_cities or ())]
         if both:
@@ -216,10 +216,11 @@ def _remove_cities(workload: Json, cities: Sequence[str]) -> None:
     name = workload["metadata"]["name"]
     for city in cities:
         if city not in {each.upper() for each in stored}:
-            raise usage(f'--remove-city "{city}": workload "{name}" runs in {", ".join(stored)}')
+            known = ", ".join(stored)
+            raise usage(f'--remove-city "{city}": workload "{name}" runs only in {known}')
     placement["cityCodes"] = [city for city in stored if city.upper() not in cities]
     if not placement["cityCodes"]:
-        raise usage(f'--remove-city: these are all cities of "{name}"', command("destroy", name))
+        raise usage(f'--remove-city would leave "{name}" without a city', command("destroy", name))
 
 
 def _read_minimum(minimum: int | None) -> int | None:
@@ -328,8 +329,8 @@ def _change_ports(workload: Json, texts: Sequence[str]) -> None:
             ports.append(port)
         elif port["name"] != f"port-{port['port']}":  # a bare number keeps the existing name
             raise usage(
-                f'--port "{port["name"]}={port["port"]}": the number belongs to port'
-                f' "{taken["name"]}"',
+                f'--port "{port["name"]}={port["port"]}": port {port["port"]} is already'
+                f' named "{taken["name"]}"',
                 AddFlag("--port", f"{taken['name']}-"),
             )
     container["ports"] = ports
@@ -401,7 +402,7 @@ FLAGS = (
         "--city",
         "cities",
         _change_cities,
-        "city code, instead of the present ones; repeatable or comma-separated",
+        "city to run in, instead of the current ones; repeatable or comma-separated",
         metavar="CITY",
         repeatable=True,
         read=_read_cities,
@@ -543,8 +544,8 @@ FLAGS = (
         "--sleep-after",
         "sleep_after",
         data.change_sleep_after,
-        "let an instance sleep when no connection has been open for so long; the next one wakes"
-        " it; never keeps it awake",
+        "let an instance sleep after this long without a connection; the next connection wakes"
+        " it; never turns this off",
         metavar="DURATION|never",
         check=data.check_sleep_after,
         order=5,
@@ -579,8 +580,8 @@ FLAGS = (
         "--waves",
         "waves",
         policy.change_waves,
-        "update the cities in this order, a comma between waves and a plus within one; each is one"
-        " city after the other, and none all at once",
+        "update the cities in waves, with a comma between waves and a plus between the cities of"
+        " one; each: one city after the other; none: all at once",
         metavar="DFW,IAD+LHR|each|none",
         of_container=False,
     ),
@@ -607,7 +608,7 @@ FLAGS = (
         "--on-failure",
         "on_failure",
         policy.change_on_failure,
-        "what a wave that fails does to the rollout (default: pause)",
+        "what the rollout does when a wave fails (default: pause)",
         metavar="|".join(policy.ON_FAILURE),
         type=OneOf("--on-failure", policy.ON_FAILURE),
         of_container=False,

@@ -200,7 +200,7 @@ def test_logs_on_a_platform_without_logs_exits_13() -> None:
         result = here.run("logs api")
 
         assert result.code == 13
-        assert "this platform offers no logs of instances" in result.err
+        assert "this platform offers no instance logs" in result.err
 
 
 def test_instances_that_print_nothing_are_not_an_error() -> None:

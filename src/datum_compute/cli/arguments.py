@@ -195,8 +195,8 @@ class Parser(argparse.ArgumentParser):
                 joined[-1] = f"{flag}={word}"
             else:
                 raise errors.usage(
-                    f"{flag}: expected a value, and {word} is a flag of this command; as a value it"
-                    f" is written {flag}={word}",
+                    f"{flag}: expected a value, found the flag {word}; to pass it as a value, write"
+                    f" {flag}={word}",
                     self._help(),
                 )
         return joined
@@ -328,7 +328,7 @@ def add_target_flags(parser: Parser) -> None:
     add("--token", help="bearer token, in place of any other credential")
     add("--token-file", metavar="FILE", help="file with the bearer token")
     add("--kubeconfig", metavar="FILE", help="kubeconfig with the server and credentials")
-    add("--context", help="context of --kubeconfig, else a stored one, else of KUBECONFIG")
+    add("--context", help="context in --kubeconfig; without it a stored one, or one in KUBECONFIG")
     add("--certificate-authority", metavar="FILE", help="CA certificate of the server")
     add("--data-dir", metavar="DIR", help="state directory of a local platform")
 
@@ -366,7 +366,7 @@ def add_rollout_flags(parser: argparse.ArgumentParser) -> None:
         type=parse_duration,
         default=parse_duration(DEFAULT_WINDOW),
         metavar="DURATION",
-        help="how long all instances must stay ready after the rollout; 0s does not watch "
+        help="how long all instances must stay ready after the rollout; 0s skips this check "
         f"(default {DEFAULT_WINDOW})",
     )
     parser.set_defaults(timeout=None)  # as long as its waves may take
@@ -384,6 +384,6 @@ def add_wait_flags(parser: argparse.ArgumentParser) -> None:
         type=parse_duration,
         default=parse_duration(DEFAULT_TIMEOUT),
         metavar="DURATION",
-        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {DEFAULT_TIMEOUT}; for a rollout in"
-        " waves as long as they may take)",
+        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {DEFAULT_TIMEOUT}, longer for a"
+        " rollout in waves)",
     )

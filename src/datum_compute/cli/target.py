@@ -115,10 +115,10 @@ def _check_flags(args: Namespace) -> None:
         given = [each for each in chosen if getattr(args, each) is not None]
         if len(given) > 1:
             flags = " and ".join(f"--{each.replace('_', '-')}" for each in given)
-            raise usage(f"{flags}: only one of them can be given")
+            raise usage(f"{flags} cannot be combined")
     if args.context and (args.server or args.data_dir):
         other = "--server" if args.server else "--data-dir"
-        raise usage(f'--context "{args.context}": {other} has no contexts')
+        raise usage(f"--context cannot be combined with {other}")
 
 
 def _chosen_by_flags(env: Environment, args: Namespace) -> ProjectTarget | None:

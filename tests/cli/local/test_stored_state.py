@@ -149,7 +149,7 @@ def test_a_backup_is_taken_while_the_platform_runs_and_no_restore(machine: Machi
 
     assert (backed_up[0], checked[0]) == (0, 0)
     assert (restored[0], repaired[0]) == (6, 6)
-    assert "Error: the local platform is running" in restored[2]
+    assert "Error: the local platform is running; stop it first" in restored[2]
     assert "local down" in restored[2]
 
 

@@ -118,8 +118,7 @@ def test_a_flag_of_the_command_is_no_value_unless_it_is_joined(word: str) -> Non
         build_parser("deploy").parse_args(["deploy", "a", "--arg", word, "x"])
 
     assert raised.value.message == (
-        f"--arg: expected a value, and {word} is a flag of this command; as a value it is written"
-        f" --arg={word}"
+        f"--arg: expected a value, found the flag {word}; to pass it as a value, write --arg={word}"
     )
     assert raised.value.exit_code is Exit.USAGE
 

@@ -157,13 +157,13 @@ def test_a_word_of_another_program_names_what_the_user_may_look_for(word: str) -
     code, out, err = call(word, "x", "--data-dir", "/tmp/x")
 
     assert (code, out) == (2, "")
-    assert err.startswith(f'Error: unknown command "{word}"; you may look for "')
+    assert err.startswith(f'Error: unknown command "{word}"; did you mean "')
     assert "--data-dir /tmp/x" in err
     assert word not in COMMANDS
 
 
 def test_login_does_not_suggest_logs() -> None:
     assert call("login")[2] == (
-        'Error: unknown command "login"; you may look for "access" (datumctl signs in)\n'
+        'Error: unknown command "login"; did you mean "access"? (to sign in, use datumctl)\n'
         "Try:  datumctl-compute access\n"
     )

@@ -293,11 +293,11 @@ def test_flags_come_before_variables_before_the_context_before_a_local_platform(
 @pytest.mark.parametrize(
     ("flags", "variables", "message"),
     [
-        ({"kubeconfig": "a", "server": "b"}, {}, "--kubeconfig and --server: only one"),
-        ({"server": "b", "data_dir": "c"}, {}, "--server and --data-dir: only one"),
-        ({"token": "a", "token_file": "b"}, {}, "--token and --token-file: only one"),
-        ({"context": "a", "server": "b"}, {}, '--context "a": --server has no contexts'),
-        ({"context": "a", "data_dir": "b"}, {}, '--context "a": --data-dir has no contexts'),
+        ({"kubeconfig": "a", "server": "b"}, {}, "--kubeconfig and --server cannot be combined"),
+        ({"server": "b", "data_dir": "c"}, {}, "--server and --data-dir cannot be combined"),
+        ({"token": "a", "token_file": "b"}, {}, "--token and --token-file cannot be combined"),
+        ({"context": "a", "server": "b"}, {}, "--context cannot be combined with --server"),
+        ({"context": "a", "data_dir": "b"}, {}, "--context cannot be combined with --data-dir"),
         ({"context": "nosuch"}, {}, '--context "nosuch": no context has this name .contexts: here'),
         ({"token": ""}, {}, "--token: expected a token"),
         ({"token": "a\tb"}, {}, "--token: contains characters"),

@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     showing = add_action(
         actions,
         "show",
-        "Show where commands act, and what selected it",
+        "Show the server and project that commands use, and what selected them",
         ("context show", "context show --project shop"),
     )
     using = add_action(
@@ -38,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     adding = add_action(
         actions,
         "add",
-        "Store the target that the flags describe as a context",
+        "Store the server and project that the flags name as a context",
         (
             "context add shop --server https://127.0.0.1:7443 --project shop --token-file t",
             "context add home --data-dir ~/.local/state/datum-compute --project demo",
@@ -133,7 +133,7 @@ def _use(context: Context) -> int:
         return found._replace(current=name)
 
     stored_contexts.change(context.env, select)
-    context.say(f'Commands use context "{name}".' if name else "No context is current.")
+    context.say(f'Commands now use context "{name}".' if name else "No context is selected.")
     return 0
 
 
@@ -143,7 +143,7 @@ def _add(context: Context) -> int:
     def add(found: ContextFile) -> ContextFile:
         if added.name in found.contexts:
             raise CommandError(
-                f'context "{added.name}" exists',
+                f'context "{added.name}" already exists',
                 command("context", "remove", added.name),
                 exit_code=Exit.CONFLICT,
                 code="Conflict",
@@ -162,16 +162,19 @@ def _described(args: Any) -> StoredContext:
         raise usage(f'context "{args.name}": expected lower-case letters, digits, "-" and "."')
     if args.token is not None:
         raise usage(
-            "--token: a context names the file that holds the token", AddFlag("--token-file", "F")
+            "--token: a context stores the path of a token file, not a token",
+            AddFlag("--token-file", "F"),
         )
     if args.project is not None and not is_project(args.project):
         raise usage(f'--project "{args.project}": expected lower-case letters, digits and -')
     if bool(args.server) + bool(args.kubeconfig) + bool(args.data_dir) != 1:
         raise usage("context add needs one of --server, --kubeconfig and --data-dir")
     if args.kubeconfig and args.token_file:
-        raise usage("--token-file: a kubeconfig has its own credential")
+        raise usage(
+            "--token-file cannot be combined with --kubeconfig, which has its own credential"
+        )
     if args.context and not args.kubeconfig:
-        raise usage(f'--context "{args.context}": only --kubeconfig has contexts')
+        raise usage("--context needs --kubeconfig")
     return StoredContext(
         args.name,
         server=args.server or "",

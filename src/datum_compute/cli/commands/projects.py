@@ -100,7 +100,7 @@ async def _create_and_wait(context: Context, name: str) -> int:
             project = await _wait_ready(context, root_client, name)
     except errors.AlreadyExists:
         raise CommandError(
-            f'project "{name}" exists',
+            f'project "{name}" already exists',
             command("workloads", "--project", name),
             exit_code=Exit.CONFLICT,
             code="Conflict",

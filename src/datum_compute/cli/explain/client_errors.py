@@ -69,7 +69,7 @@ def not_offered(
         message, way = error.detail, None
     else:
         cell = (instance["metadata"].get("labels") or {}).get(LABEL_SOURCE_CLUSTER) or "CELL"
-        message = f"this platform offers no {what} of instances; its Pod in cell {cell} has them"
+        message = f"this platform offers no {what}; the instance is a Pod in cell {cell}"
         words = ("kubectl", "--context", str(cell), "-n", "NAMESPACE", *kubectl, name)
         way = OtherProgram(words)
     return CommandError(message, way, exit_code=Exit.UNAVAILABLE, code="NotOffered")

@@ -45,7 +45,7 @@ NEIGHBOURS = {
     "info": Neighbour(command("status", EXAMPLE)),
     "launch": Neighbour(command("deploy", EXAMPLE, "--image", "IMAGE", "--city", "CITY")),
     "list": Neighbour(command("workloads")),
-    "login": Neighbour(command("access"), "datumctl signs in"),
+    "login": Neighbour(command("access"), "to sign in, use datumctl"),
     "ls": Neighbour(command("workloads")),
     "machines": Neighbour(command("instances")),
     "pods": Neighbour(command("instances")),
@@ -81,4 +81,4 @@ def unknown_word(word: str, following: Sequence[str]) -> CommandError | None:
     remark = f" ({found.remark})" if found.remark else ""
     name = following[0] if following and is_name(following[0]) else EXAMPLE
     near = Command(tuple(name if each == EXAMPLE else each for each in words))
-    return usage(f'unknown command "{word}"; you may look for "{verb}"{remark}', near)
+    return usage(f'unknown command "{word}"; did you mean "{verb}"?{remark}', near)

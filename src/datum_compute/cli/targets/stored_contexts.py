@@ -128,7 +128,7 @@ def _parsed(content: Any) -> ContextFile:
 
 def _context(name: str, value: Any) -> StoredContext:
     if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise ValueError(f"context {name!r} does not hold texts")
+        raise ValueError(f"context {name!r} has a field that is not a string")
     if unknown := sorted(value.keys() - _KEYS.keys()):
         raise ValueError(f"context {name!r} has the unknown field {unknown[0]!r}")
     found = StoredContext(name, **{_KEYS[key]: text for key, text in value.items()})

@@ -22,7 +22,9 @@ PATH = "/local/v1/console"
 def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "console", "console --allow-writes", "console --print")
     parser.add_argument(
-        "--allow-writes", action="store_true", help="let the page change workloads (default: read)"
+        "--allow-writes",
+        action="store_true",
+        help="let the page change workloads (default: read-only)",
     )
     parser.add_argument(
         "--print", action="store_true", dest="only_print", help="do not open a browser"

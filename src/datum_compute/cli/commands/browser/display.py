@@ -14,7 +14,7 @@ def open_in_browser(context: Context, url: str) -> None:
     if not _has_browser(context):
         return
     if not context.reach.open_url(url):
-        context.say("No browser was found; open it by hand.")
+        context.say("No browser was found; open the URL yourself.")
 
 
 def _has_browser(context: Context) -> bool:

@@ -72,8 +72,8 @@ def _url(context: Context, name: str, city: str | None) -> str:
     where = f" in {city.upper()}" if city else ""
     if not (workload["metadata"].get("annotations") or {}).get(ANNOTATION_HTTP_PORT):
         raise CommandError(
-            f'workload "{name}" has no HTTP port, and so no URL',
+            f'workload "{name}" has no URL, because it has no HTTP port',
             command("deploy", name, "--http-port", "N"),
             code="NoUrl",
         )
-    raise CommandError(f'the platform has given workload "{name}" no URL{where}', code="NoUrl")
+    raise CommandError(f'the platform has not given workload "{name}" a URL{where}', code="NoUrl")

@@ -20,7 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="-- COMMAND", nargs="*", help="what to run")
     assert isinstance(parser, Parser)
     parser.rest = "words"
-    parser.add_argument("-i", "--stdin", action="store_true", help="pass standard input on")
+    parser.add_argument("-i", "--stdin", action="store_true", help="pass stdin to the command")
     parser.add_argument("-t", "--tty", action="store_true", help="give it a terminal")
     parser.add_argument("--container", help="the container (default: the first one)")
 
@@ -33,7 +33,7 @@ def run(context: Context) -> int:
     if not args.words:
         raise usage("missing argument: COMMAND, after --", command("exec", "--help"))
     if args.tty and not context.streams.stdin.isatty():
-        raise usage("-t needs a terminal: standard input is none", Remark("leave out -t"))
+        raise usage("-t needs a terminal, and stdin is not one", Remark("leave out -t"))
     context.open_session()
     instance = queries.instance(context, args.name)
     request = CommandRequest(

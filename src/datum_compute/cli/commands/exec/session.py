@@ -60,7 +60,7 @@ def run_command(context: Context, instance: dict[str, Any], request: CommandRequ
     except errors.Conflict as error:
         raise CommandError(error.detail, command("why", name), code="NotRunning") from error
     except (errors.NotServed, errors.NotFound, errors.Unsupported, errors.ServerError) as error:
-        raise not_offered(error, "commands", instance, ("exec", "-it")) from error
+        raise not_offered(error, "commands in instances", instance, ("exec", "-it")) from error
 
 
 async def _attach(context: Context, running: RemoteCommand, request: CommandRequest) -> int:

@@ -34,14 +34,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=parse_integer,
         metavar="N",
-        help="port to listen on (default: as at the last start; at the first, 7443 or a free one)",
+        help="port of the API (default: that of the last start, else 7443, else a free one)",
     )
     up.add_argument(
         "--router-port",
         type=parse_integer,
         metavar="N",
-        help="port at which workloads are opened (default: as at the last start; at the first,"
-        " 7480 or a free one)",
+        help="port of workload URLs (default: that of the last start, else 7480, else a free one)",
     )
     up.add_argument(
         "--runtime",
@@ -104,7 +103,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     user = add_action(
         actions,
         "user",
-        "Give a person a role in a project, list the people, or remove one",
+        "Give a user a role in a project, list the users, or remove one",
         (
             "local user add ana --project demo --role editor",
             "local user list",
@@ -143,20 +142,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     repair = add_action(
         actions,
         "repair",
-        "Copy damaged state aside, then roll back or drop what is damaged",
+        "Copy the state, then roll back or delete what is damaged",
         ("local repair", "local repair --yes"),
     )
     backup = add_action(
         actions,
         "backup",
-        "Write every object to a new file, while the platform runs or not",
+        "Back up every object to a new file, also while the platform runs",
         ("local backup monday.backup", "local backup ./state.backup --data-dir ./state"),
     )
     backup.add_argument("file", metavar="FILE", help="the file to write")
     restore = add_action(
         actions,
         "restore",
-        "Replace every object by those of a backup",
+        "Replace every object with those of a backup",
         ("local restore monday.backup", "local restore monday.backup --yes"),
     )
     restore.add_argument("file", metavar="FILE", help="a file that local backup wrote")
@@ -171,8 +170,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _runtime(text: str) -> str:
     if text not in RUNTIMES:
-        known = " or ".join(RUNTIMES)
-        raise argparse.ArgumentTypeError(f'unknown runtime "{text}"; expected {known}')
+        known = ", ".join(RUNTIMES)
+        raise argparse.ArgumentTypeError(f'unknown runtime "{text}"; expected one of {known}')
     return text
 
 

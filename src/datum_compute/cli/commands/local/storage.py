@@ -72,7 +72,9 @@ def back_up(context: Context, state: StateDirectory) -> int:
         try:
             engine.back_up(str(state.database), target)
         except FileExistsError:
-            raise usage(f'FILE "{target}": it exists; expected the name of a new file') from None
+            raise usage(
+                f'FILE "{target}": already exists; expected the name of a new file'
+            ) from None
     context.say(f"Backed up to {target}: {_size(os.path.getsize(target))}.")
     return 0
 
@@ -112,7 +114,7 @@ def _held(state: StateDirectory) -> Iterator[None]:
             yield
     except AlreadyRunning:
         raise CommandError(
-            "the local platform is running",
+            "the local platform is running; stop it first",
             command("local", "down"),
             exit_code=Exit.CONFLICT,
             code="Conflict",

@@ -52,7 +52,9 @@ class SampleImage:
 
 def up(context: Context, state: StateDirectory) -> int:
     if context.args.sample and not context.args.detach:
-        raise usage("--sample: it is deployed once the platform runs in the background: --detach")
+        raise usage(
+            "--sample needs --detach: it is deployed once the platform runs in the background"
+        )
     stored = state.settings()
     sample = SampleImage(context.env)
     wanted = _wanted_settings(context, stored, sample)
@@ -183,7 +185,7 @@ def _runtime(context: Context, stored: LocalSettings | None, sample: SampleImage
     """The runtime of the first start stays: in another one its Instances would be left behind."""
     wanted = context.args.runtime or context.env.variable("DATUM_RUNTIME") or registry.AUTO
     if wanted not in RUNTIMES:
-        raise usage(f'DATUM_RUNTIME "{wanted}": expected {" or ".join(RUNTIMES)}')
+        raise usage(f'DATUM_RUNTIME "{wanted}": expected one of {", ".join(RUNTIMES)}')
     if stored is not None:
         if context.args.runtime not in (None, registry.AUTO, stored.runtime):
             raise usage(
@@ -221,10 +223,12 @@ async def _choose(context: Context, sample: SampleImage) -> str:
     if record.sample is not None and context.args.sample:
         context.say("Looking for the image of the sample ...")
         if await sample.find(record) is None:
-            context.say(f"Not used: {record.name}, which reaches no registry for {SAMPLE_IMAGE}")
+            context.say(f"Not used: {record.name}, which cannot pull {SAMPLE_IMAGE}")
             return SIMULATED
     if record.probe is None:
-        context.say("Instances run as containers where podman or docker can start one.")
+        context.say(
+            "Instances are simulated: neither podman nor docker can start a container here."
+        )
     return record.name
 
 

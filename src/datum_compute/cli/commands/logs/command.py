@@ -142,7 +142,7 @@ def _follow(context: Context, instances: list[dict[str, Any]]) -> None:
         context.open_session().run(follow)
     except (errors.NotServed, errors.Unsupported) as error:
         first = instances[0] if instances else {"metadata": {"name": "INSTANCE"}}
-        raise not_offered(error, "logs", first, ("logs",)) from error
+        raise not_offered(error, "instance logs", first, ("logs",)) from error
 
 
 def chosen_instances(context: Context) -> list[dict[str, Any]]:
@@ -271,7 +271,7 @@ def _read(context: Context, instance: dict[str, Any]) -> _Lines:
         yield from PastLines(open_parts, _timed, context.env.now, since=args.since, tail=args.tail)
     except (errors.NotFound, errors.NotServed, errors.Unsupported) as error:
         if not _is_gone(context, name):
-            raise not_offered(error, "logs", instance, ("logs",)) from error
+            raise not_offered(error, "instance logs", instance, ("logs",)) from error
 
 
 def _is_gone(context: Context, name: str) -> bool:

@@ -28,36 +28,31 @@ def rendered() -> dict[Path, str]:
 
 
 def _life() -> str:
-    gates = [reasons.GATE_NETWORK, reasons.GATE_QUOTA, reasons.GATE_REFERENCED_DATA]
-    if set(gates) != set(reasons.GATES):
-        raise ValueError("the picture of an Instance's life does not have every gate")
-    removed = {
-        reasons.GATE_NETWORK: "when its networks are ready",
-        reasons.GATE_QUOTA: f"with {reasons.CONDITION_QUOTA_GRANTED}=True",
-        reasons.GATE_REFERENCED_DATA: f"with {reasons.CONDITION_REFERENCED_DATA_READY}=True",
-    }
     parts = [_box(20, 96, 150, 60, "box", "Created", "in its cell, by ordinal")]
-    for row, gate in enumerate(gates):
+    for row, gate in enumerate(reasons.GATES.values()):
         y = 24 + row * 76
-        parts.append(_box(220, y, 240, 52, "gate", f"gate {gate}", removed[gate]))
+        parts.append(_box(220, y, 240, 52, "gate", f"gate {gate.name}", _removal(gate)))
         parts.append(_arrow(f"M170 126C195 126 195 {y + 26} 220 {y + 26}"))
         parts.append(_arrow(f"M460 {y + 26}C485 {y + 26} 485 126 510 126"))
+    below = 22 + len(reasons.GATES) * 76
     starts = f"{constants.CONDITION_PROGRAMMED}: {reasons.REASON_PROGRAMMING_IN_PROGRESS}"
     ended = "from any state, the highest ordinal first; quota is given back"
     parts += [
         _box(510, 96, 280, 60, "box", "Starting, once no gate is left", starts),
         _box(840, 96, 140, 60, "done", f"{constants.CONDITION_READY}=True", "Available"),
         _arrow("M790 126H840"),
-        _box(510, 250, 280, 60, "bad", "Failed", f"{reasons.REASON_IMAGE_UNAVAILABLE} and others"),
-        _arrow("M620 156V250"),
-        _arrow("M670 250V156"),
-        _text(680, 208, "tried again", "quiet"),
-        _box(840, 250, 140, 60, "box", "Stopped", reasons.REASON_SUSPENDED),
-        _arrow("M890 156V250"),
-        _arrow("M930 250V156"),
-        _text(940, 208, "start", "quiet"),
-        _text(856, 208, "stop", "quiet"),
-        _box(20, 250, 440, 60, "box", "Deleted", ended),
+        _box(
+            510, below, 280, 60, "bad", "Failed", f"{reasons.REASON_IMAGE_UNAVAILABLE} and others"
+        ),
+        _arrow(f"M620 156V{below}"),
+        _arrow(f"M670 {below}V156"),
+        _text(680, below - 42, "tried again", "quiet"),
+        _box(840, below, 140, 60, "box", "Stopped", reasons.REASON_SUSPENDED),
+        _arrow(f"M890 156V{below}"),
+        _arrow(f"M930 {below}V156"),
+        _text(940, below - 42, "start", "quiet"),
+        _text(856, below - 42, "stop", "quiet"),
+        _box(20, below, 440, 60, "box", "Deleted", ended),
     ]
     title = "The life of an Instance"
     about = (
@@ -65,7 +60,15 @@ def _life() -> str:
         " is ready, or failed and tried again. It can be stopped and started, and is deleted by"
         " its cell."
     )
-    return _svg(1000, 334, title, about, parts)
+    return _svg(1000, below + 84, title, about, parts)
+
+
+def _removal(gate: reasons.Gate) -> str:
+    """When the gate is removed."""
+    if gate.condition:
+        return f"with {gate.condition}=True"
+    networks = gate.name == reasons.GATE_NETWORK
+    return "when its networks are ready" if networks else "by the controller that decides it"
 
 
 def _svg(width: int, height: int, title: str, about: str, parts: list[str]) -> str:

@@ -13,7 +13,7 @@ import os
 from argparse import Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
-from datum_compute.api.planes import CELL, HUB, PROJECT, plane_type, split_plane, split_project_path
+from datum_compute.api.planes import PROJECT, ROOT, plane_type, split_plane, split_project_path
 from datum_compute.assembly.local import state_reader
 from datum_compute.cli import names
 from datum_compute.cli.errors import CommandError, usage
@@ -233,7 +233,7 @@ def _in_project(connection: Connection, project: str) -> ProjectTarget:
     if not project:
         return ProjectTarget(current or connection.name, connection)
     plane, within = split_plane(base)
-    if plane_type(plane) in (HUB, CELL) or within.endswith("/control-plane"):
+    if plane_type(plane) not in (ROOT, PROJECT) or within.endswith("/control-plane"):
         raise usage(f'project "{project}": {connection.origin}{base} has no projects')
     prefix = base + PROJECT.path.format(project)
     return ProjectTarget(project, connection._replace(prefix=prefix))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from datum_compute.api.planes import split_project_path
+from datum_compute.api.planes import PLANE_TYPES, PROJECT, ROOT, split_project_path
 from datum_compute.assembly.local.state import RunningPlatform, StateDirectory
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.target import ProjectTarget, find_target
@@ -149,8 +149,7 @@ def test_the_project_is_the_one_that_is_named_else_that_of_the_server(
 @pytest.mark.parametrize(
     "path",
     [
-        "/clusters/hub",
-        "/clusters/dfw",
+        *(each.path.format("dfw") for each in PLANE_TYPES if each not in (ROOT, PROJECT)),
         "/apis/resourcemanager.miloapis.com/v1alpha1/organizations/acme/control-plane",
     ],
 )

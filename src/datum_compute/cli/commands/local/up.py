@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from datum_compute.api.planes import CELL, PLANE_TYPES
 from datum_compute.assembly.local.state import (
     DEFAULT_GRANT,
     AlreadyRunning,
@@ -27,7 +28,10 @@ from datum_compute.providers import registry
 from datum_compute.providers.probe import Sample
 from datum_compute.providers.registry import ProviderRecord
 
-RESERVED = frozenset({"HUB"})
+RESERVED = tuple(
+    each.name.upper() for each in PLANE_TYPES if each.path == CELL.path.format(each.name)
+)
+"""No codes of cities: another plane is served where the cell of that name would be."""
 SIMULATED = "simulated"
 SAMPLE = "hello"
 SAMPLE_IMAGE = "docker.io/library/nginx:1.27"
@@ -236,7 +240,8 @@ def _cities(text: str) -> tuple[str, ...]:
     cities = tuple(dict.fromkeys(c.strip().upper() for c in text.split(",") if c.strip()))
     wrong = [city for city in cities if not _CITY.fullmatch(city) or city in RESERVED]
     if wrong or not cities:
-        raise usage(f'--cities "{text}": expected codes such as DFW,LHR (HUB is reserved)')
+        reserved = ", ".join(RESERVED)
+        raise usage(f'--cities "{text}": expected codes such as DFW,LHR (reserved: {reserved})')
     return cities
 
 

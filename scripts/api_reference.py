@@ -18,7 +18,7 @@ import msgspec
 
 from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.kinds import KINDS, Kind
-from datum_compute.api.printer_columns import PrinterColumn, columns_of
+from datum_compute.api.printer_columns import PrinterColumn
 from datum_compute.api.structural_schema import content_of, schema_of
 from scripts import api_constants
 
@@ -106,7 +106,7 @@ def _kind(kind: Kind, page: _Page) -> Lines:
             yield from ("", f"**{part}**", "", *_fields(parts[part], page))
     if kind.default_status:
         yield from ("", *_at_first(kind.default_status))
-    yield from ("", "**columns of `kubectl get`**", "", *_columns(columns_of(resource.kind)), "")
+    yield from ("", "**columns of `kubectl get`**", "", *_columns(kind.columns), "")
     yield from _conditions("conditions", kind.conditions, api_constants.vocabulary_of(kind))
     for place, conditions in kind.nested:
         title = f"conditions of `{place}`"

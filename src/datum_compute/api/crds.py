@@ -14,7 +14,6 @@ import msgspec
 
 from datum_compute.api.kinds import KINDS, Kind
 from datum_compute.api.planes import PlaneType
-from datum_compute.api.printer_columns import columns_of
 from datum_compute.api.structural_schema import schema_of
 
 PARENT_CONTEXTS = "discovery.miloapis.com/parent-contexts"
@@ -71,7 +70,7 @@ def _version(kind: Kind) -> dict[str, Any]:
         "name": kind.resource.version,
         "served": True,
         "storage": True,
-        "additionalPrinterColumns": [column.to_wire() for column in columns_of(kind.resource.kind)],
+        "additionalPrinterColumns": [column.to_wire() for column in kind.columns],
         "schema": {"openAPIV3Schema": schema},
     }
     if "status" in schema["properties"]:

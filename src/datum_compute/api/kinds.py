@@ -16,6 +16,17 @@ from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.networking import v1alpha as networking
 from datum_compute.api.planes import CELL, HUB, PROJECT, ROOT, PlaneType
+from datum_compute.api.printer_columns import (
+    ACTIVE,
+    AGE,
+    AVAILABLE,
+    CITY,
+    READY,
+    REPLICAS,
+    PrinterColumn,
+    condition,
+    count,
+)
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
 from datum_compute.api.scheme import Resource
@@ -36,6 +47,8 @@ class Kind:
     """What the server puts into a new object's status."""
     nested: tuple[tuple[str, tuple[DeclaredCondition, ...]], ...] = ()
     """Conditions that parts of the status have: where, and which."""
+    columns: tuple[PrinterColumn, ...] = (AGE,)
+    """What ``kubectl get`` shows after the name, in order."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
 
@@ -54,6 +67,7 @@ COMPUTE_KINDS = (
         nested=(("status.placements[]", compute.PLACEMENT_CONDITIONS),),
         short_names=("wl",),
         categories=("all",),
+        columns=(AGE, *AVAILABLE, count("Deployments", "deployments"), *REPLICAS),
     ),
     Kind(
         compute.WORKLOAD_DEPLOYMENTS,
@@ -63,6 +77,13 @@ COMPUTE_KINDS = (
         _PROJECT,
         short_names=("wd",),
         categories=("all",),
+        columns=(
+            AGE,
+            *AVAILABLE,
+            *REPLICAS,
+            PrinterColumn("Location Namespace", ".status.location.namespace", priority=1),
+            PrinterColumn("Location Name", ".status.location.name", priority=1),
+        ),
     ),
     Kind(
         compute.INSTANCES,
@@ -73,6 +94,14 @@ COMPUTE_KINDS = (
         compute.default_status(),
         short_names=("inst",),
         categories=("all",),
+        columns=(
+            AGE,
+            *READY,
+            PrinterColumn("Network IP", ".status.networkInterfaces[0].assignments.networkIP"),
+            PrinterColumn("External IP", ".status.networkInterfaces[0].assignments.externalIP"),
+            condition("Message", "Ready", "message", priority=1),
+            condition("Quota", "QuotaGranted", "reason", priority=1),
+        ),
     ),
 )
 
@@ -84,18 +113,31 @@ NETWORKING_KINDS = (
         networking.NETWORK_CONDITIONS,
         _PROJECT,
         networking.default_network_status(),
+        columns=(AGE, *READY),
     ),
     Kind(
         networking.NETWORK_CONTEXTS,
         networking.NetworkContext,
         (CELL,),
         networking.NETWORK_CONTEXT_CONDITIONS,
+        columns=(
+            AGE,
+            PrinterColumn("Network", ".spec.network.name"),
+            PrinterColumn("Location", ".spec.location.name"),
+            *READY,
+        ),
     ),
     Kind(
         networking.NETWORK_BINDINGS,
         networking.NetworkBinding,
         (CELL,),
         networking.NETWORK_BINDING_CONDITIONS,
+        columns=(
+            AGE,
+            PrinterColumn("Network", ".spec.network.name"),
+            PrinterColumn("Location", ".spec.location.name"),
+            *READY,
+        ),
     ),
     Kind(
         networking.SUBNET_CLAIMS,
@@ -103,6 +145,7 @@ NETWORKING_KINDS = (
         (CELL,),
         networking.SUBNET_CLAIM_CONDITIONS,
         default_status=networking.default_subnet_status(),
+        columns=(AGE, PrinterColumn("Subnet", ".status.subnetRef.name"), *READY),
     ),
     Kind(
         networking.SUBNETS,
@@ -110,6 +153,12 @@ NETWORKING_KINDS = (
         (CELL,),
         networking.SUBNET_CONDITIONS,
         default_status=networking.default_subnet_status(),
+        columns=(
+            AGE,
+            PrinterColumn("Start", ".status.startAddress"),
+            PrinterColumn("Prefix", ".status.prefixLength", "integer"),
+            *READY,
+        ),
     ),
     Kind(
         networking.LOCATIONS,
@@ -117,6 +166,7 @@ NETWORKING_KINDS = (
         (PROJECT, CELL),
         networking.LOCATION_CONDITIONS,
         _PROJECT,
+        columns=(AGE, CITY, *READY),
     ),
     Kind(
         networking.LOCATION_BINDINGS,
@@ -124,6 +174,7 @@ NETWORKING_KINDS = (
         (PROJECT, CELL),
         networking.LOCATION_BINDING_CONDITIONS,
         _PROJECT,
+        columns=(AGE, CITY, *AVAILABLE),
     ),
 )
 
@@ -134,6 +185,7 @@ MILO_KINDS = (
         (ROOT,),
         resourcemanager.ORGANIZATION_CONDITIONS,
         _PLATFORM,
+        columns=(PrinterColumn("Type", ".spec.type"), *READY, AGE),
     ),
     Kind(
         resourcemanager.PROJECTS,
@@ -141,6 +193,7 @@ MILO_KINDS = (
         (ROOT,),
         resourcemanager.PROJECT_CONDITIONS,
         "Organization",
+        columns=(AGE, *READY),
     ),
     Kind(
         quota.RESOURCE_REGISTRATIONS,
@@ -148,6 +201,12 @@ MILO_KINDS = (
         (ROOT,),
         quota.RESOURCE_REGISTRATION_CONDITIONS,
         _PLATFORM,
+        columns=(
+            PrinterColumn("Resource", ".spec.resourceType"),
+            PrinterColumn("Type", ".spec.type"),
+            *ACTIVE,
+            AGE,
+        ),
     ),
     Kind(
         quota.GRANT_CREATION_POLICIES,
@@ -155,6 +214,12 @@ MILO_KINDS = (
         (ROOT,),
         quota.GRANT_CREATION_POLICY_CONDITIONS,
         _PLATFORM,
+        columns=(
+            PrinterColumn("Trigger", ".spec.trigger.resource.kind"),
+            PrinterColumn("Disabled", ".spec.disabled", "boolean"),
+            *READY,
+            AGE,
+        ),
     ),
     Kind(
         quota.RESOURCE_GRANTS,
@@ -162,12 +227,21 @@ MILO_KINDS = (
         (PROJECT,),
         quota.RESOURCE_GRANT_CONDITIONS,
         "Organization,Project",
+        columns=(PrinterColumn("Consumer", ".spec.consumerRef.name"), *ACTIVE, AGE),
     ),
     Kind(
         quota.ALLOWANCE_BUCKETS,
         quota.AllowanceBucket,
         (PROJECT,),
         context="Organization,Project",
+        columns=(
+            PrinterColumn("Resource", ".spec.resourceType"),
+            count("Limit", "limit"),
+            count("Allocated", "allocated"),
+            count("Available", "available"),
+            count("Claims", "claimCount"),
+            AGE,
+        ),
     ),
     Kind(
         quota.RESOURCE_CLAIMS,
@@ -176,6 +250,12 @@ MILO_KINDS = (
         quota.RESOURCE_CLAIM_CONDITIONS,
         "Organization,Project",
         quota.default_claim_status(),
+        columns=(
+            PrinterColumn("Consumer", ".spec.consumerRef.name"),
+            condition("Granted", "Granted"),
+            condition("Reason", "Granted", "reason"),
+            AGE,
+        ),
     ),
     Kind(
         services.SERVICES,
@@ -183,6 +263,11 @@ MILO_KINDS = (
         (ROOT,),
         services.SERVICE_CONDITIONS,
         _PLATFORM,
+        columns=(
+            PrinterColumn("Service", ".spec.serviceName"),
+            PrinterColumn("Phase", ".spec.phase"),
+            AGE,
+        ),
     ),
     Kind(
         services.SERVICE_CONFIGURATIONS,
@@ -190,6 +275,12 @@ MILO_KINDS = (
         (ROOT,),
         services.SERVICE_CONFIGURATION_CONDITIONS,
         _PLATFORM,
+        columns=(
+            PrinterColumn("Service", ".status.serviceName"),
+            PrinterColumn("Version", ".spec.version"),
+            PrinterColumn("Phase", ".spec.phase"),
+            AGE,
+        ),
     ),
     Kind(
         services.SERVICE_ENTITLEMENTS,
@@ -197,21 +288,73 @@ MILO_KINDS = (
         (PROJECT,),
         services.SERVICE_ENTITLEMENT_CONDITIONS,
         _PROJECT,
+        columns=(
+            PrinterColumn("Service", ".spec.serviceRef.name"),
+            PrinterColumn("Phase", ".status.phase"),
+            PrinterColumn("Origin", ".status.origin"),
+            condition("Suspended", "Suspended"),
+            AGE,
+        ),
     ),
 )
 
 KARMADA_KINDS = (
     # Karmada itself serves Cluster from an aggregated server; the local hub from this.
-    Kind(karmada.CLUSTERS, karmada.Cluster, (HUB,), karmada.CLUSTER_CONDITIONS),
-    Kind(karmada.PROPAGATION_POLICIES, karmada.PropagationPolicy, (HUB,)),
+    Kind(
+        karmada.CLUSTERS,
+        karmada.Cluster,
+        (HUB,),
+        karmada.CLUSTER_CONDITIONS,
+        columns=(
+            PrinterColumn("Version", ".status.kubernetesVersion"),
+            PrinterColumn("Mode", ".spec.syncMode"),
+            condition("Ready", "Ready"),
+            AGE,
+        ),
+    ),
+    Kind(
+        karmada.PROPAGATION_POLICIES,
+        karmada.PropagationPolicy,
+        (HUB,),
+        columns=(
+            PrinterColumn("Conflict-Resolution", ".spec.conflictResolution"),
+            PrinterColumn("Priority", ".spec.priority", "integer"),
+            AGE,
+        ),
+    ),
     Kind(
         karmada.RESOURCE_BINDINGS,
         karmada.ResourceBinding,
         (HUB,),
         karmada.RESOURCE_BINDING_CONDITIONS,
+        columns=(
+            condition("Scheduled", "Scheduled"),
+            condition("FullyApplied", "FullyApplied"),
+            AGE,
+        ),
     ),
-    Kind(karmada.WORKS, karmada.Work, (HUB,), karmada.WORK_CONDITIONS),
-    Kind(karmada.INTERPRETER_CUSTOMIZATIONS, karmada.InterpreterCustomization, (HUB,)),
+    Kind(
+        karmada.WORKS,
+        karmada.Work,
+        (HUB,),
+        karmada.WORK_CONDITIONS,
+        columns=(
+            PrinterColumn("Workload-Kind", ".spec.workload.manifests[0].kind"),
+            PrinterColumn("Workload-Name", ".spec.workload.manifests[0].metadata.name"),
+            condition("Applied", "Applied"),
+            AGE,
+        ),
+    ),
+    Kind(
+        karmada.INTERPRETER_CUSTOMIZATIONS,
+        karmada.InterpreterCustomization,
+        (HUB,),
+        columns=(
+            PrinterColumn("Target-API-Version", ".spec.target.apiVersion"),
+            PrinterColumn("Target-Kind", ".spec.target.kind"),
+            AGE,
+        ),
+    ),
 )
 
 KINDS: tuple[Kind, ...] = COMPUTE_KINDS + NETWORKING_KINDS + MILO_KINDS + KARMADA_KINDS

@@ -1,4 +1,4 @@
-"""The columns ``kubectl get`` shows for each kind, in order."""
+"""What the columns that ``kubectl get`` shows of a kind are made of; ``kinds.py`` names them."""
 
 from __future__ import annotations
 
@@ -37,142 +37,23 @@ def condition(name: str, type: str, field: str = "status", priority: int = 0) ->
     )
 
 
-_READY = (condition("Ready", "Ready"), condition("Reason", "Ready", "reason"))
-_ACTIVE = (condition("Active", "Active"), condition("Reason", "Active", "reason"))
-_AVAILABLE = (
+READY = (condition("Ready", "Ready"), condition("Reason", "Ready", "reason"))
+ACTIVE = (condition("Active", "Active"), condition("Reason", "Active", "reason"))
+AVAILABLE = (
     condition("Available", "Available"),
     condition("Reason", "Available", "reason"),
 )
-_CITY = PrinterColumn("City", ".spec.topology." + LABEL_TOPOLOGY_CITY_CODE.replace(".", r"\."))
+CITY = PrinterColumn("City", ".spec.topology." + LABEL_TOPOLOGY_CITY_CODE.replace(".", r"\."))
 
 
-def _count(name: str, field: str) -> PrinterColumn:
+def count(name: str, field: str) -> PrinterColumn:
+    """A column with a number of the status."""
     return PrinterColumn(name, f".status.{field}", "integer")
 
 
-_REPLICAS = (
-    _count("Replicas", "replicas"),
-    _count("Ready", "readyReplicas"),
-    _count("Desired", "desiredReplicas"),
-    _count("Up-to-date", "updatedReplicas"),
+REPLICAS = (
+    count("Replicas", "replicas"),
+    count("Ready", "readyReplicas"),
+    count("Desired", "desiredReplicas"),
+    count("Up-to-date", "updatedReplicas"),
 )
-
-COLUMNS: dict[str, tuple[PrinterColumn, ...]] = {
-    "Workload": (AGE, *_AVAILABLE, _count("Deployments", "deployments"), *_REPLICAS),
-    "WorkloadDeployment": (
-        AGE,
-        *_AVAILABLE,
-        *_REPLICAS,
-        PrinterColumn("Location Namespace", ".status.location.namespace", priority=1),
-        PrinterColumn("Location Name", ".status.location.name", priority=1),
-    ),
-    "Instance": (
-        AGE,
-        *_READY,
-        PrinterColumn("Network IP", ".status.networkInterfaces[0].assignments.networkIP"),
-        PrinterColumn("External IP", ".status.networkInterfaces[0].assignments.externalIP"),
-        condition("Message", "Ready", "message", priority=1),
-        condition("Quota", "QuotaGranted", "reason", priority=1),
-    ),
-    "Network": (AGE, *_READY),
-    "NetworkContext": (
-        AGE,
-        PrinterColumn("Network", ".spec.network.name"),
-        PrinterColumn("Location", ".spec.location.name"),
-        *_READY,
-    ),
-    "NetworkBinding": (
-        AGE,
-        PrinterColumn("Network", ".spec.network.name"),
-        PrinterColumn("Location", ".spec.location.name"),
-        *_READY,
-    ),
-    "SubnetClaim": (AGE, PrinterColumn("Subnet", ".status.subnetRef.name"), *_READY),
-    "Subnet": (
-        AGE,
-        PrinterColumn("Start", ".status.startAddress"),
-        PrinterColumn("Prefix", ".status.prefixLength", "integer"),
-        *_READY,
-    ),
-    "Location": (AGE, _CITY, *_READY),
-    "LocationBinding": (AGE, _CITY, *_AVAILABLE),
-    "Organization": (PrinterColumn("Type", ".spec.type"), *_READY, AGE),
-    "Project": (AGE, *_READY),
-    "ResourceRegistration": (
-        PrinterColumn("Resource", ".spec.resourceType"),
-        PrinterColumn("Type", ".spec.type"),
-        *_ACTIVE,
-        AGE,
-    ),
-    "GrantCreationPolicy": (
-        PrinterColumn("Trigger", ".spec.trigger.resource.kind"),
-        PrinterColumn("Disabled", ".spec.disabled", "boolean"),
-        *_READY,
-        AGE,
-    ),
-    "ResourceGrant": (PrinterColumn("Consumer", ".spec.consumerRef.name"), *_ACTIVE, AGE),
-    "AllowanceBucket": (
-        PrinterColumn("Resource", ".spec.resourceType"),
-        _count("Limit", "limit"),
-        _count("Allocated", "allocated"),
-        _count("Available", "available"),
-        _count("Claims", "claimCount"),
-        AGE,
-    ),
-    "ResourceClaim": (
-        PrinterColumn("Consumer", ".spec.consumerRef.name"),
-        condition("Granted", "Granted"),
-        condition("Reason", "Granted", "reason"),
-        AGE,
-    ),
-    "Service": (
-        PrinterColumn("Service", ".spec.serviceName"),
-        PrinterColumn("Phase", ".spec.phase"),
-        AGE,
-    ),
-    "ServiceConfiguration": (
-        PrinterColumn("Service", ".status.serviceName"),
-        PrinterColumn("Version", ".spec.version"),
-        PrinterColumn("Phase", ".spec.phase"),
-        AGE,
-    ),
-    "ServiceEntitlement": (
-        PrinterColumn("Service", ".spec.serviceRef.name"),
-        PrinterColumn("Phase", ".status.phase"),
-        PrinterColumn("Origin", ".status.origin"),
-        condition("Suspended", "Suspended"),
-        AGE,
-    ),
-    "Cluster": (
-        PrinterColumn("Version", ".status.kubernetesVersion"),
-        PrinterColumn("Mode", ".spec.syncMode"),
-        condition("Ready", "Ready"),
-        AGE,
-    ),
-    "PropagationPolicy": (
-        PrinterColumn("Conflict-Resolution", ".spec.conflictResolution"),
-        PrinterColumn("Priority", ".spec.priority", "integer"),
-        AGE,
-    ),
-    "ResourceBinding": (
-        condition("Scheduled", "Scheduled"),
-        condition("FullyApplied", "FullyApplied"),
-        AGE,
-    ),
-    "Work": (
-        PrinterColumn("Workload-Kind", ".spec.workload.manifests[0].kind"),
-        PrinterColumn("Workload-Name", ".spec.workload.manifests[0].metadata.name"),
-        condition("Applied", "Applied"),
-        AGE,
-    ),
-    "ResourceInterpreterCustomization": (
-        PrinterColumn("Target-API-Version", ".spec.target.apiVersion"),
-        PrinterColumn("Target-Kind", ".spec.target.kind"),
-        AGE,
-    ),
-}
-
-
-def columns_of(kind: str) -> tuple[PrinterColumn, ...]:
-    """The columns of a kind after its name; a kind without an entry shows its age."""
-    return COLUMNS.get(kind, (AGE,))

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from datum_compute.api.kinds import KINDS, Kind
-from datum_compute.api.printer_columns import columns_of
 from scripts import api_reference
 from tests.support.api.definitions import schemas
 
@@ -31,7 +30,7 @@ def test_a_kind_has_its_section(kind: Kind) -> None:
 
     assert (kind.view.__doc__ or "").strip() in section
     assert f"`{kind.resource.plural}`" in section
-    for column in columns_of(kind.resource.kind):
+    for column in kind.columns:
         assert f"| {column.name} | `{column.json_path}` |" in section
     for condition in kind.conditions:
         assert f"`{condition.type}`: " in section

@@ -194,7 +194,7 @@ def test_a_disconnected_cell_creates_new_instances_that_wait_at_the_gate() -> No
         Create(1, f"{DEPLOYMENT}-1")
     ]
 
-    gates = gates_for_new(networks_ready=True)
+    gates = gates_for_new(compute.InstanceTemplate(), networks_ready=True)
     unanswered = quota.decide_quota(None, None)
     given = [condition("QuotaGranted", unanswered.status, unanswered.reason)]
     new = instance(1, gates=gates, conditions=given)

@@ -2,24 +2,58 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition
 from datum_compute.decisions.instances import gates
 from tests.support.decisions.builders import instance
 
+PLAIN = compute.InstanceTemplate()
+NAMES_DATA = msgspec.convert(
+    {
+        "spec": {
+            "runtime": {
+                "sandbox": {
+                    "containers": [
+                        {"name": "app", "envFrom": [{"configMapRef": {"name": "settings"}}]}
+                    ]
+                }
+            }
+        }
+    },
+    compute.InstanceTemplate,
+)
+
 
 def test_a_new_instance_waits_for_network_then_quota() -> None:
-    assert gates.gates_for_new(networks_ready=False) == ("Network", "Quota")
+    assert gates.gates_for_new(PLAIN, networks_ready=False) == ("Network", "Quota")
 
 
 def test_ready_networks_need_no_gate() -> None:
-    assert gates.gates_for_new(networks_ready=True) == ("Quota",)
+    assert gates.gates_for_new(PLAIN, networks_ready=True) == ("Quota",)
 
 
 def test_quota_that_is_not_enforced_needs_no_gate() -> None:
-    assert gates.gates_for_new(networks_ready=True, quota_enforced=False) == ()
-    assert gates.gates_for_new(networks_ready=False, quota_enforced=False) == ("Network",)
+    assert gates.gates_for_new(PLAIN, networks_ready=True, quota_enforced=False) == ()
+    assert gates.gates_for_new(PLAIN, networks_ready=False, quota_enforced=False) == ("Network",)
+
+
+@pytest.mark.parametrize(
+    ("template", "federated", "expected"),
+    [
+        (NAMES_DATA, True, ("Quota", "ReferencedData")),
+        (NAMES_DATA, False, ("Quota",)),
+        (PLAIN, True, ("Quota",)),
+    ],
+)
+def test_data_is_waited_for_where_it_is_named_and_comes_from_another_plane(
+    template: compute.InstanceTemplate, federated: bool, expected: tuple[str, ...]
+) -> None:
+    found = gates.gates_for_new(template, networks_ready=True, data_federated=federated)
+
+    assert found == expected
 
 
 @pytest.mark.parametrize(

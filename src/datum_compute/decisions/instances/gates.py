@@ -6,20 +6,26 @@ from typing import Any
 
 from datum_compute.api import conditions
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.decisions.references import references_of
 
 
 def gates_for_new(
-    *, networks_ready: bool, quota_enforced: bool = True, names_data: bool = False
+    template: compute.InstanceTemplate,
+    *,
+    networks_ready: bool,
+    quota_enforced: bool = True,
+    data_federated: bool = False,
 ) -> tuple[str, ...]:
-    """The gates a new Instance is stamped with, in order.
+    """The gates a new Instance of the template is stamped with, in order.
 
     No Network gate where networks are ready already or networking is off, and no Quota gate where
-    quota is not enforced: it would only be removed again. ``names_data``: the template names
-    ConfigMaps or Secrets.
+    quota is not enforced: it would only be removed again. ``data_federated``: the ConfigMaps and
+    Secrets that a template names come from another plane.
     """
     network = () if networks_ready else (compute.GATE_NETWORK,)
     quota = (compute.GATE_QUOTA,) if quota_enforced else ()
-    data = (compute.GATE_REFERENCED_DATA,) if names_data else ()
+    waits_for_data = data_federated and references_of(template.spec)
+    data = (compute.GATE_REFERENCED_DATA,) if waits_for_data else ()
     return (*network, *quota, *data)
 
 

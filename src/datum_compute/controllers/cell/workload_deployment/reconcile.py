@@ -195,15 +195,16 @@ class DeploymentReconciler:
     def _parameters(
         self, deployment: Object, revision: str, state: NetworkState
     ) -> instances.InstanceParameters:
-        waits_for_data = self._data.is_federated and bool(template_references(deployment))
+        view = deployment.view(compute.WorkloadDeployment)
         return instances.InstanceParameters(
             deployment,
             revision,
-            state.location or deployment.view(compute.WorkloadDeployment).status.location,
+            state.location or view.status.location,
             gates_for_new(
+                view.spec.template,
                 networks_ready=state.ready,
                 quota_enforced=self._contacts.quota_enforced,
-                names_data=waits_for_data,
+                data_federated=self._data.is_federated,
             ),
         )
 

@@ -59,3 +59,38 @@ def test_missing_data_is_created_by_the_same_command_on_every_screen(
             assert first_hint(shown.out + shown.err, "Next" if screen == "why" else "Try:") == (
                 explained
             )
+
+
+def test_why_explains_a_deletion_that_waits_for_a_cell_as_status_does() -> None:
+    """And suggests what ``destroy`` suggests."""
+    with cli_session() as here:
+        assert here.run("deploy api --image=a/api:1 --city=DFW,LHR --window=0s").code == 0
+        here.platform.partitions.disconnect("lhr")
+        here.wait(120)
+        error = here.run("destroy api --yes --timeout 20s").err
+
+        explained = here.run("why api").out
+
+        (said,) = json.loads(here.run("status api -o json").out)["placements"]
+        assert said["reason"] == "RemovingFromHub"
+        assert said["message"] in explained
+        assert "the rest is deleted when the cell responds" in explained
+        assert first_hint(explained, "Next") == first_hint(error, "Try:")
+
+
+@pytest.mark.parametrize("fail", [None, "ImageUnavailable"])
+def test_every_screen_of_an_instance_says_that_its_cell_does_not_answer(fail: str | None) -> None:
+    body = manifest("api", **({"fail": fail} if fail else {}))
+    with cli_session() as here:
+        here.run("deploy -f - --timeout 20s", stdin=json.dumps(body))
+        here.platform.partitions.disconnect("dfw")
+        here.wait(600)
+
+        explained = here.run("why api-default-dfw-0").out
+
+        assert "last report over 9m ago" in here.run("instances").out
+        assert "No answer from the cell for over 9m" in (
+            here.run("instances describe api-default-dfw-0").out
+        )
+        assert "last report over 9m ago" in explained
+        assert (fail or "No answer from cell dfw since") in explained

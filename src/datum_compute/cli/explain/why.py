@@ -13,6 +13,7 @@ from typing import Any
 
 from datum_compute.api.compute.constants import (
     CONDITION_ASLEEP,
+    CONDITION_CELL_REACHABLE,
     LABEL_WORKLOAD_DEPLOYMENT_NAME,
 )
 from datum_compute.api.compute.reasons import (
@@ -166,7 +167,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
     if stage and worst.blocking_reason is None and not worst.row.removing:
         cause = RootCause.of(stage, now)
     instance = None
-    if worst.row.deployment and not worst.stale and not worst.row.waits_for_wave:
+    if _depends_on_instances(worst):
         instance = _unready_instance(context, worst.row.deployment)
     if instance is not None:
         links.append(_instance_link(instance, now))
@@ -176,24 +177,37 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
     return _answer(context, links, cause, workload, name, about, stay_lines(found))
 
 
+def _depends_on_instances(worst: PlacementHealth) -> bool:
+    """Whether an Instance can explain the row better than the row's own reason."""
+    row = worst.row
+    removal_waits = row.removing and worst.blocking_reason is not None
+    return bool(row.deployment) and not (worst.stale or row.waits_for_wave or removal_waits)
+
+
 def _explain_instance(context: Context, instance: dict[str, Any]) -> Answer:
-    name = instance["metadata"]["name"]
-    who = states.instance_identities([instance], lambda: queries.deployments(context))[name]
+    name, now = instance["metadata"]["name"], context.env.now()
+    deployments = queries.deployments(context)
+    who = states.instance_identities([instance], lambda: deployments)[name]
+    deployment = _named(deployments, states.deployment_name(instance))
+    since = states.unreachable_since(deployment)
     links = [
         Link("workload", who.workload),
         Link("placement", who.placement),
         Link("city", who.city),
-        _instance_link(instance, context.env.now()),
+        _instance_link(instance, now, queries.report_age(since, now)),
     ]
     links = [link for link in links if link.name]
     cause = None
     if not states.is_true(instance, "Ready"):
         deepest = states.blocking_condition(instance) or {"reason": "Pending"}
-        cause = RootCause.of(deepest, context.env.now())
+        cause = RootCause.of(deepest, now)
+    elif since:
+        cause = RootCause.of(states.condition(deployment, CONDITION_CELL_REACHABLE), now)
     return _answer(context, links, cause, instance, who.workload, [("Instance", name)])
 
 
-def _instance_link(instance: Json, now: datetime) -> Link:
+def _instance_link(instance: Json, now: datetime, report_age: str = "") -> Link:
+    """``report_age`` is that of a cell that does not answer."""
     asleep = states.condition(instance, CONDITION_ASLEEP)
     note = ""
     if asleep.get("reason") == REASON_SLEEP_NOT_SUPPORTED:
@@ -201,6 +215,7 @@ def _instance_link(instance: Json, now: datetime) -> Link:
     elif asleep.get("status") == "True":
         seconds = seconds_since(str(asleep.get("lastTransitionTime", "")), now) or 0
         note = f"for {precise_duration(seconds)}, until a connection wakes it"
+    note = "; ".join(part for part in (note, report_age) if part)
     return Link("instance", instance["metadata"]["name"], states.instance_status(instance), note)
 
 
@@ -240,10 +255,9 @@ def _named(deployments: Sequence[Json], name: str) -> Json:
 
 def _cause_of(worst: PlacementHealth) -> RootCause:
     blocking = worst.blocking_reason
-    if worst.row.removing:
-        return RootCause("", "", REASON_TERMINATING, worst.note, None)
     if blocking is None:
-        return RootCause("", "", REASON_PROVISIONING_INSTANCES, worst.note, None)
+        usual = REASON_TERMINATING if worst.row.removing else REASON_PROVISIONING_INSTANCES
+        return RootCause("", "", usual, worst.note, None)
     return RootCause(
         blocking.condition,
         blocking.status,
@@ -333,6 +347,8 @@ def _view(
     seconds = cause.seconds or 0
     missing = queries.missing_data(context, cause.reason, subject)
     following = explanation.next_command_after_why(workload, missing)
+    if kind == "workload" and states.is_deleting(subject):
+        following = command("destroy", workload, "--yes")  # which waits until it is gone
     view |= {
         "condition": cause.type,
         "reason": cause.reason,

@@ -1,4 +1,4 @@
-"""``local check``, ``repair``, ``backup`` and ``restore`` on the files of a state directory."""
+"""``local up``, ``check``, ``repair``, ``backup`` and ``restore`` on a state directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 from datum_compute.apiserver.storage.sqlite.store import LogStore
-from datum_compute.assembly.local.state import LocalSettings, StateDirectory
+from datum_compute.assembly.local.state import LocalSettings, RunningPlatform, StateDirectory
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import main
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -213,3 +213,18 @@ def test_reset_removes_what_repairs_have_kept(machine: Machine) -> None:
 
     assert machine.type("reset", "--yes")[0] == 0
     assert [each.name for each in machine.state.path.iterdir()] == ["lock"]
+
+
+def test_other_settings_than_the_running_ones_are_named_with_both_values(machine: Machine) -> None:
+    flags = ("--cities=DFW,LAX", "--port=7001", "--grant=instances=5")
+    with machine.state.hold():
+        machine.state.store_settings(LocalSettings(port=7443))
+        machine.state.announce(RunningPlatform(1, "https://127.0.0.1:7443", "demo", "2026-01-01"))
+
+        code, _, err = machine.type("up", *flags, "--project=demo")
+
+    assert code == 2
+    assert err.splitlines()[0] == (
+        "Error: a local platform is running with other settings: --cities is DFW,IAD,LHR, asked"
+        " for DFW,LAX; --port is 7443, asked for 7001; --grant instances is 100, asked for 5"
+    )

@@ -110,10 +110,35 @@ def _join(context: Context, state: StateDirectory, sample: SampleImage) -> int:
             code="StartFailed",
         )
     stored = state.settings()
-    if stored is not None and _wanted_settings(context, stored, sample) != stored:
-        raise usage("a local platform is running with other settings", command("local", "down"))
+    wanted = stored and _wanted_settings(context, stored, sample)
+    if stored is not None and wanted is not None and wanted != stored:
+        raise usage(
+            f"a local platform is running with other settings: {_differences(stored, wanted)}",
+            command("local", "down"),
+        )
     context.say(f"The local platform is already running at {running.address}")
     return 0
+
+
+def _differences(stored: LocalSettings, wanted: LocalSettings) -> str:
+    """``--port is 7443, asked for 7000``: each flag with what was found and what was asked for."""
+    found, asked = _flag_values(stored), _flag_values(wanted)
+    return "; ".join(
+        f"{flag} is {found[flag]}, asked for {value}"
+        for flag, value in asked.items()
+        if value != found[flag]
+    )
+
+
+def _flag_values(settings: LocalSettings) -> dict[str, str]:
+    """Of the flags that a later ``up`` may give; of ``--grant`` each resource by itself."""
+    return {
+        "--cities": ",".join(settings.cities),
+        "--project": settings.project,
+        "--port": str(settings.port),
+        "--router-port": str(settings.router_port),
+        **{f"--grant {name}": str(amount) for name, amount in settings.grant.items()},
+    }
 
 
 def _start(context: Context, state: StateDirectory, wanted: LocalSettings) -> int:

@@ -335,7 +335,8 @@ def add_target_flags(parser: Parser) -> None:
 
 def parse_duration(text: str) -> float:
     """``45s``, ``10m``, ``1h30m``."""
-    found = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", text)
+    # Nine digits of seconds are decades; without a limit a number could be too large for a float.
+    found = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", text)
     if not text or not found:
         raise argparse.ArgumentTypeError(f'"{text}" is not a duration such as 45s, 10m or 1h30m')
     hours, minutes, rest = (int(part or 0) for part in found.groups())

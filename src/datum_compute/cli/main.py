@@ -165,6 +165,9 @@ def as_command_error(failure: Exception) -> CommandError:
     if isinstance(failure, OSError):
         where = f"{failure.filename}: " if failure.filename else ""
         return CommandError(f"{where}{failure.strerror or failure}", code="System")
+    if isinstance(failure, UnicodeEncodeError):
+        # Words of the command line that are not UTF-8 are kept, since paths may be so.
+        return errors.usage("a value that was given is not UTF-8 text")
     return CommandError(
         f"internal error: {type(failure).__name__}: {failure}",
         Remark(f"set {TRACEBACK}=1 for a stack trace, and report it"),

@@ -51,7 +51,7 @@ class Connection(NamedTuple):
     key_pem: bytes = b""
 
     def tls(self) -> ssl.SSLContext:
-        from datum_compute.client.http.tls import client_context
+        from datum_compute.client.http.tls import certificate_fault, client_context
 
         try:
             return client_context(
@@ -61,7 +61,8 @@ class Connection(NamedTuple):
                 key_pem=self.key_pem,
             )
         except (ValueError, OSError) as error:
-            raise KubeconfigError(f"{self.name}: unusable certificate data: {error}") from error
+            fault = certificate_fault(error)
+            raise KubeconfigError(f"{self.name}: unusable certificate data: {fault}") from error
 
     def __repr__(self) -> str:  # keeps credentials out of logs
         return f"<Connection {self.name} {self.origin}{self.prefix}>"
@@ -103,7 +104,7 @@ def load_merged(
             with open(file, encoding="utf-8") as opened:
                 text = opened.read()
         except (OSError, UnicodeDecodeError) as error:
-            fault = error.strerror if isinstance(error, OSError) else error
+            fault = error.strerror if isinstance(error, OSError) else "not a UTF-8 text file"
             raise KubeconfigError(f"cannot read {file}: {fault}") from error
         if text.strip() or len(present) == 1:
             contents[file] = _parsed(text, file, parse)
@@ -122,7 +123,8 @@ def in_cluster(env: Environment, directory: str | Path = SERVICE_ACCOUNT) -> Con
         ca_pem = _content(os.path.join(directory, "ca.crt"))
         namespace = _content(os.path.join(directory, "namespace")).decode().strip()
     except OSError as error:
-        raise KubeconfigError(f"cannot read the service account: {error}") from error
+        where = f"{error.filename}: {error.strerror}"
+        raise KubeconfigError(f"cannot read the service account: {where}") from error
     token = _token_file(os.path.join(directory, "token"))
     origin = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     return Connection(
@@ -319,12 +321,13 @@ class _Kubeconfig:
             try:
                 return binascii.a2b_base64(str(entry[f"{key}-data"]), strict_mode=True)
             except ValueError as error:
-                raise self._error(f"{key}-data is not base64: {error}") from error
+                raise self._error(f"{key}-data is not base64") from error
         if entry.get(key):
+            path = _path(file, str(entry[key]))
             try:
-                return _content(_path(file, str(entry[key])))
+                return _content(path)
             except OSError as error:
-                raise self._error(f"cannot read {key}: {error}") from error
+                raise self._error(f"cannot read {key} {path}: {error.strerror}") from error
         return b""
 
     def _error(self, message: str) -> KubeconfigError:
@@ -370,7 +373,7 @@ def _parsed_yaml(text: str, file: str) -> Any:
 
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError) as error:
         raise KubeconfigError(f"{file}: not YAML: {yaml_fault(error)}") from error
 
 
@@ -378,6 +381,8 @@ def yaml_fault(error: Exception) -> str:
     """Line, column and cause of a YAML error, on one line."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
+    if isinstance(error, (ValueError, LookupError, AttributeError)):
+        return "a value is not of the type that it is marked or looks like"  # as 0b is no number
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         return " ".join(str(error).split())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shlex
 import socket
 import subprocess
@@ -96,6 +97,13 @@ class FullDisk(io.StringIO):
         raise OSError(28, "No space left on device")
 
 
+class UnencodableOutput(io.StringIO):
+    """As a request fails with a word of the command line that is not UTF-8."""
+
+    def write(self, text: str) -> int:
+        return len(os.fsdecode(b"\xff").encode())
+
+
 class BrokenOutput(io.StringIO):
     def write(self, text: str) -> int:
         raise ZeroDivisionError("surprise")
@@ -161,6 +169,7 @@ class ErrorTranscript:
 
 def without_a_platform(ledger: ErrorTranscript) -> None:
     ledger.run("version", stdout=FullDisk())
+    ledger.run("version", stdout=UnencodableOutput())
     ledger.run("version", stdout=BrokenOutput())
     for line in (
         "status",
@@ -209,6 +218,8 @@ def _files(ledger: ErrorTranscript) -> None:
     for text in (
         "a: [",
         "a: 0b_",
+        'a: "\\U00110000"',
+        'a: "\\ud800"',
         bomb,
         "1: x",
         "a: .nan",

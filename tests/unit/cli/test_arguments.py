@@ -128,6 +128,11 @@ def test_a_value_that_looks_like_a_flag_is_still_checked() -> None:
         build_parser("scale").parse_args(["scale", "a", "--min", "2", "--timeout", "-5s"])
 
 
+def test_a_duration_too_long_to_count_is_refused() -> None:
+    with pytest.raises(CommandError, match=r'--timeout: "9{400}h" is not a duration'):
+        build_parser("scale").parse_args(["scale", "a", "--timeout", "9" * 400 + "h"])
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [

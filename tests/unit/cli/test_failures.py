@@ -173,6 +173,17 @@ def test_a_full_disk_is_named_without_a_stack_trace() -> None:
     assert (code, err) == (1, "Error: No space left on device\n")
 
 
+class Unencodable(io.StringIO):
+    def write(self, text: str) -> int:
+        return len(os.fsdecode(b"\xff").encode())
+
+
+def test_a_value_that_is_not_utf8_is_the_users_mistake() -> None:
+    code, _, err = call("version", stdout=Unencodable())
+
+    assert (code, err) == (2, "Error: a value that was given is not UTF-8 text\n")
+
+
 def test_an_internal_error_shows_how_to_get_a_traceback_instead_of_one() -> None:
     code, _, err = call("version", stdout=Hopeless())
 
@@ -209,9 +220,10 @@ def test_an_invalid_name_or_address_is_refused_before_any_request(
     assert "datumapis.com" not in err
 
 
-def test_an_invalid_certificate_file_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"hello", b"\xff"])
+def test_an_invalid_certificate_file_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "ca.crt"
-    file.write_text("hello")
+    file.write_bytes(content)
 
     code, _, err = call(
         *("status", "web", "--server", "x", "--token", "t", "--project", "p"),
@@ -219,7 +231,7 @@ def test_an_invalid_certificate_file_is_refused(tmp_path: Path) -> None:
     )
 
     assert code == Exit.USAGE
-    assert "unusable certificate data" in err
+    assert "unusable certificate data: expected certificates in PEM\n" in err
 
 
 def started(*argv: str, **options: object) -> subprocess.CompletedProcess[bytes]:

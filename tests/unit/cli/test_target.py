@@ -345,6 +345,17 @@ def test_a_damaged_file_of_contexts_is_named_and_never_ignored(sources: Sources)
         with pytest.raises(CommandError) as refused:
             sources.find({})
         assert str(refused.value).startswith(f"{path} cannot be used: "), text
+    for content, fault in {
+        b"{": "not valid JSON at line 1, column 2",
+        b"\xff": "not a UTF-8 text file",
+        b'{"current": null, "contexts": {}}': "current names null, which is not one of its"
+        " contexts",
+        b"[" * 100_000: "nested too deeply",
+    }.items():
+        path.write_bytes(content)
+        with pytest.raises(CommandError) as refused:
+            sources.find({})
+        assert str(refused.value) == f"{path} cannot be used: {fault}"
     assert outcome(sources.find({"data_dir": str(sources.directory / "state")}))[0] == LOCAL
 
 

@@ -125,6 +125,7 @@ def test_the_helper_receives_the_session_and_the_environment(helper: Helper) -> 
         ("exit 3", "datumctl exited with 3"),
         ("echo", "printed no token"),
         ("printf 'two\\nlines'", "printed no token"),
+        ("printf '\\377'", "printed no token"),
     ],
 )
 def test_a_helper_without_a_token_is_reported_with_what_to_do(

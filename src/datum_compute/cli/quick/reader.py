@@ -286,7 +286,7 @@ class Reader:
     def _failure(
         self, kind: type[errors.TransportFailure], error: Exception, call: AnyCall
     ) -> errors.TransportFailure:
-        text = str(error) or type(error).__name__
+        text = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return kind(text, call=call, server=self._server, fault=fault_of(error))
 
     def _new_connection(self) -> BlockingConnection:
@@ -378,7 +378,7 @@ def _decoded(body: bytes, call: ClientCall) -> dict[str, Any]:
         value = json.loads(body)
     except (ValueError, RecursionError) as error:
         start = body[:200].decode("utf-8", "replace")
-        raise errors.Malformed(f"not an API answer ({error}): {start!r}", call=call) from error
+        raise errors.Malformed(f"not an API answer: {start!r}", call=call) from error
     if not isinstance(value, dict):
         raise errors.Malformed(f"not an API object: {body[:200]!r}", call=call)
     return value

@@ -57,6 +57,7 @@ class HelperCredential:
                 self._command,
                 capture_output=True,
                 text=True,
+                errors="replace",  # it is no token then
                 timeout=TIMEOUT_SECONDS,
                 check=True,
                 env=self._env.variables(),
@@ -67,8 +68,9 @@ class HelperCredential:
             raise _no_token(why) from error
         except OSError as error:
             raise _no_token(f"{self._command[0]}: {error.strerror}") from error
-        except subprocess.SubprocessError as error:
-            raise _no_token(str(error)) from error
+        except subprocess.TimeoutExpired as error:
+            why = f"{self._command[0]} did not answer within {TIMEOUT_SECONDS} s"
+            raise _no_token(why) from error
         token = done.stdout.strip()
         if not token or not is_token(token):
             raise _no_token(f"{self._command[0]} printed no token")

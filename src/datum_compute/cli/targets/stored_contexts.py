@@ -107,11 +107,18 @@ def read(env: Environment) -> ContextFile:
             text = file.read()
     except (FileNotFoundError, NotADirectoryError):
         return ContextFile("", {})
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unusable(path, str(error)) from error
+    except OSError as error:
+        raise _unusable(path, str(error.strerror)) from error
+    except UnicodeDecodeError as error:
+        raise _unusable(path, "not a UTF-8 text file") from error
     try:
         return _parsed(json.loads(text))
-    except (ValueError, RecursionError) as error:
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise _unusable(path, f"not valid JSON at {where}") from error
+    except RecursionError as error:
+        raise _unusable(path, "nested too deeply") from error
+    except ValueError as error:
         raise _unusable(path, str(error)) from error
 
 
@@ -122,7 +129,7 @@ def _parsed(content: Any) -> ContextFile:
     contexts = {name: _context(name, value) for name, value in content["contexts"].items()}
     current = content.get("current", "")
     if not isinstance(current, str) or (current and current not in contexts):
-        raise ValueError(f"current names {current!r}, which is not one of its contexts")
+        raise ValueError(f"current names {json.dumps(current)}, which is not one of its contexts")
     return ContextFile(current, contexts)
 
 
@@ -164,7 +171,7 @@ def change(env: Environment, edit: Callable[[ContextFile], ContextFile]) -> None
         os.makedirs(directory, mode=0o700, exist_ok=True)
         lock = os.open(os.path.join(directory, ".contexts.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise _unusable(path, str(error)) from error
+        raise _unusable(path, str(error.strerror)) from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _replace(path, edit(read(env)))
@@ -184,4 +191,4 @@ def _replace(path: str, content: ContextFile) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise _unusable(path, str(error)) from error
+        raise _unusable(path, str(error.strerror)) from error

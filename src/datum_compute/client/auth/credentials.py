@@ -122,7 +122,7 @@ class TokenFile:
         self._stamp = ()
 
     def _read(self) -> str:
-        with open(self._path, encoding="utf-8") as file:
+        with open(self._path, encoding="utf-8", errors="replace") as file:
             token = file.read().strip()
         if not token:
             raise ValueError("the file is empty")

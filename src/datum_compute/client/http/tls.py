@@ -26,6 +26,15 @@ def client_context(
     return context
 
 
+def certificate_fault(error: ValueError | OSError) -> str:
+    """What is wrong with PEM that :func:`client_context` has refused. OpenSSL names few faults."""
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    if isinstance(error, ssl.SSLError | ValueError):
+        return "expected certificates in PEM"
+    return str(error.strerror)
+
+
 def load_identity(context: ssl.SSLContext, certificate_pem: bytes, key_pem: bytes) -> None:
     """Use this client certificate for connections opened from now on."""
     import tempfile

@@ -204,10 +204,29 @@ def test_a_file_that_is_no_kubeconfig_is_an_error(tmp_path: Path, text: str) -> 
 def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="cannot read"):
         kubeconfig.load(tmp_path / "missing")
-    with pytest.raises(KubeconfigError, match="certificate-authority"):
+    expected = f"cannot read certificate-authority {tmp_path}/missing: No such file or directory"
+    with pytest.raises(KubeconfigError, match=expected):
         loaded(tmp_path, cluster={**CLUSTER, "certificate-authority": "missing"})
-    with pytest.raises(KubeconfigError, match="not base64"):
+    with pytest.raises(KubeconfigError, match=r"certificate-authority-data is not base64$"):
         loaded(tmp_path, cluster={**CLUSTER, "certificate-authority-data": "%%%"})
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"a: 0b_", "not YAML: a value is not of the type that it is marked or looks like"),
+        (b"a: !!bool x", "not YAML: a value is not of the type that it is marked or looks like"),
+        (b"\xff", "not a UTF-8 text file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_without_pythons_words(
+    tmp_path: Path, content: bytes, fault: str
+) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+
+    with pytest.raises(KubeconfigError, match=f"{path}: {fault}$"):
+        kubeconfig.load(path)
 
 
 def test_unusable_certificates_are_named(tmp_path: Path) -> None:

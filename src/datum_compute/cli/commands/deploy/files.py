@@ -22,7 +22,7 @@ from datum_compute.api.compute.constants import (
     ANNOTATION_SUSPENDED_BY,
     ANNOTATION_URL,
 )
-from datum_compute.cli.commands.deploy.documents import documents_of
+from datum_compute.cli.commands.deploy.documents import describe_value, documents_of
 from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
 from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.names import NAME_RULE, is_name
@@ -134,7 +134,7 @@ def faults(document: Any) -> list[str]:
     if something else is wrong they are listed first, since a misspelled field is the likely
     cause."""
     if not isinstance(document, dict):
-        return [f"expected an object, found {type(document).__name__}"]
+        return [f"expected an object, found {describe_value(document)}"]
     found = " ".join(str(document.get(key) or f"no {key}") for key in ("apiVersion", "kind"))
     if found != f"{API_VERSION} Workload":
         return [f'expected {API_VERSION} Workload, found "{found}"']

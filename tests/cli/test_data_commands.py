@@ -95,6 +95,17 @@ def test_values_come_from_arguments_files_and_stdin(platform: CliSession, tmp_pa
     }
 
 
+def test_data_that_is_too_large_is_to_be_split(platform: CliSession, tmp_path: Path) -> None:
+    (tmp_path / "half").write_bytes(b"x" * 150 * 1024)
+    half = shlex.quote(str(tmp_path / "half"))
+
+    refused = platform.run(f"config set large --from-file a={half} --from-file b={half}")
+
+    assert refused.err.splitlines()[-1] == (
+        "Try:  put part of it in another ConfigMap, or in the image"
+    )
+
+
 def test_a_key_of_a_config_map_moves_between_text_and_binary(
     platform: CliSession, tmp_path: Path
 ) -> None:

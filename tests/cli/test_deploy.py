@@ -302,8 +302,10 @@ def test_ports_that_no_flag_mentions_stay(flags: tuple[str, ...], ports: list[An
 def test_adding_a_taken_port_or_removing_a_missing_one_is_refused() -> None:
     with pytest.raises(CommandError, match='port 8080 is already named "http"'):
         container(Flags(ports=("web=8080",)), ports=[HTTP])
-    with pytest.raises(CommandError, match="no such port"):
+    with pytest.raises(CommandError, match=r"no such port; the workload has http \(8080\)$"):
         container(Flags(ports=("web-",)), ports=[HTTP])
+    with pytest.raises(CommandError, match=r"no such port; the workload has none$"):
+        container(Flags(ports=("web-",)), ports=[])
 
 
 def test_a_dash_removes_command_or_arguments() -> None:

@@ -94,3 +94,16 @@ def test_every_screen_of_an_instance_says_that_its_cell_does_not_answer(fail: st
         )
         assert "last report over 9m ago" in explained
         assert (fail or "No answer from cell dfw since") in explained
+
+
+def test_a_workload_without_a_url_names_where_its_addresses_are() -> None:
+    with cli_session() as here:
+        assert here.run("deploy api --image=a/api:1 --city=DFW --http-port=80 --no-wait").code == 0
+
+        refused = here.run("open api").err
+
+        assert "the platform has not given workload" in refused
+        assert refused.splitlines()[1:] == [
+            "Try:  datumctl-compute status api",
+            "      datumctl-compute instances --workload api",
+        ]

@@ -34,7 +34,7 @@ from tests.support.paths import ROOT
 SOURCES = sorted(Path(datum_compute.cli.__file__).parent.rglob("*.py"))
 GOLDEN = ROOT / "tests" / "cli" / "golden"
 WHERE = Invocation(PROGRAM, tuple((flag, "x y") for flag in REPEATED_FLAGS))
-NUMBERS = ("--to-revision", "--port", "--router-port", "--min")
+NUMBERS = ("--to-revision", "--revision", "--port", "--router-port", "--min")
 
 
 def _calls(name: str) -> Iterator[tuple[str, ast.Call]]:

@@ -76,4 +76,9 @@ def _url(context: Context, name: str, city: str | None) -> str:
             command("deploy", name, "--http-port", "N"),
             code="NoUrl",
         )
-    raise CommandError(f'the platform has not given workload "{name}" a URL{where}', code="NoUrl")
+    raise CommandError(
+        f'the platform has not given workload "{name}" a URL{where}',
+        command("open", name) if states.url(workload) else command("status", name),
+        command("instances", "--workload", name),
+        code="NoUrl",
+    )

@@ -24,7 +24,7 @@ from datum_compute.cli.commands.data.kinds import (
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, not_found, unknown, usage
 from datum_compute.cli.explain.missing_data import REGISTRY_KEY
-from datum_compute.cli.explain.suggestions import Suggestion, command
+from datum_compute.cli.explain.suggestions import Remark, Suggestion, command
 from datum_compute.cli.queries import keys_of
 from datum_compute.cli.render.output import show
 from datum_compute.cli.render.spec_diff import MASK, NO_VALUE, mask_variable, value_text
@@ -218,10 +218,11 @@ def _text(value: bytes | None) -> str | None:
 def _check_size(kind: DataKind, name: str, values: Mapping[str, bytes | None]) -> None:
     size = size_of({}, {key: _encoded(value) for key, value in values.items()})
     if size > LARGEST_SOURCE:
+        elsewhere = "" if kind.hidden else ", or in the image"
         raise CommandError(
             f"{kind.title(name)} would be {-(-size // 1024)} KiB, more than the limit of"
             f" {LARGEST_SOURCE // 1024} KiB",
-            kind.list_command,
+            Remark(f"put part of it in another {kind.resource.kind}{elsewhere}"),
             code="TooLarge",
         )
 

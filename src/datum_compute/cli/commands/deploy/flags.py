@@ -318,7 +318,8 @@ def _change_ports(workload: Json, texts: Sequence[str]) -> None:
     there = container.get("ports") or []
     known = {str(each) for port in there for each in (port["name"], port["port"])}
     for name in sorted(removed - known):
-        raise usage(f'--port "{name}-": no such port')
+        has = ", ".join(f"{port['name']} ({port['port']})" for port in there) or "none"
+        raise usage(f'--port "{name}-": no such port; the workload has {has}')
     ports = [p for p in there if not removed & {p["name"], str(p["port"])}]
     for port in asked:
         same = next((i for i, p in enumerate(ports) if p["name"] == port["name"]), None)

@@ -128,8 +128,12 @@ async def _plan(context: Context, client: ApiClient, wanted: int | None) -> _Pla
     number = wanted or _interrupted(missing)
     target = find_revision(revisions, number, name) if number else _previous(revisions, name)
     if target.spec is None:
+        again = command("deploy", name, f"--image={target.image}") if target.image else None
         raise CommandError(
-            f'revision #{target.rev} of "{name}" was too large to keep', code="NotKept"
+            f'revision #{target.rev} of "{name}" was too large to keep',
+            command("rollout", "history", name, "--revision", str(target.rev)),
+            again,
+            code="NotKept",
         )
     wanted_workload = restored(live, target)
     if context.args.waves:

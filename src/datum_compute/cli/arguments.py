@@ -355,13 +355,9 @@ def add_confirmation_flag(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
 
 
-def add_write_flags(parser: argparse.ArgumentParser) -> None:
-    add_confirmation_flag(parser)
-    add_wait_flags(parser)
-
-
 def add_rollout_flags(parser: argparse.ArgumentParser) -> None:
-    """For a command that waits for a rollout."""
+    """For a command that waits for a rollout, which may go in waves."""
+    _add_wait_flags(parser, f"{DEFAULT_TIMEOUT}, longer for a rollout in waves")
     parser.add_argument(
         "--window",
         type=parse_duration,
@@ -374,6 +370,11 @@ def add_rollout_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_wait_flags(parser: argparse.ArgumentParser) -> None:
+    _add_wait_flags(parser, DEFAULT_TIMEOUT)
+
+
+def _add_wait_flags(parser: argparse.ArgumentParser, timeout: str) -> None:
+    """``timeout`` is how help describes the default."""
     parser.add_argument(
         "--wait",
         action=argparse.BooleanOptionalAction,
@@ -385,6 +386,5 @@ def add_wait_flags(parser: argparse.ArgumentParser) -> None:
         type=parse_duration,
         default=parse_duration(DEFAULT_TIMEOUT),
         metavar="DURATION",
-        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {DEFAULT_TIMEOUT}, longer for a"
-        " rollout in waves)",
+        help=f"how long to wait, e.g. 45s, 10m, 1h30m (default {timeout})",
     )

@@ -128,6 +128,21 @@ def test_a_value_that_looks_like_a_flag_is_still_checked() -> None:
         build_parser("scale").parse_args(["scale", "a", "--min", "2", "--timeout", "-5s"])
 
 
+def test_only_commands_that_wait_for_a_rollout_speak_of_waves_at_their_timeout() -> None:
+    longer = {
+        leaf.prog.removeprefix("datumctl-compute ")
+        for command in COMMANDS
+        for leaf in leaf_parsers(build_parser(command).subparsers[command])
+        for action in leaf.arguments
+        if "--timeout" in action.option_strings and "waves" in str(action.help)
+    }
+
+    assert longer == {
+        *("deploy", "scale", "start", "restart"),
+        *("rollout status", "rollout undo", "rollout restart"),
+    }
+
+
 def test_a_duration_too_long_to_count_is_refused() -> None:
     with pytest.raises(CommandError, match=r'--timeout: "9{400}h" is not a duration'):
         build_parser("scale").parse_args(["scale", "a", "--timeout", "9" * 400 + "h"])

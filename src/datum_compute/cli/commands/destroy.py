@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from datum_compute.cli import queries
-from datum_compute.cli.arguments import add_write_flags, set_examples
+from datum_compute.cli.arguments import add_confirmation_flag, add_wait_flags, set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import add_output_flags, count
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "destroy hello", "destroy hello --yes")
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
-    add_write_flags(parser)
+    add_confirmation_flag(parser)
+    add_wait_flags(parser)
     add_output_flags(parser)
 
 

@@ -7,8 +7,8 @@ import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.cli.arguments import (
+    add_confirmation_flag,
     add_rollout_flags,
-    add_write_flags,
     parse_integer,
     set_examples,
 )
@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--message", metavar="TEXT", help="reason for the change, kept in the history"
     )
-    add_write_flags(parser)
+    add_confirmation_flag(parser)
     add_rollout_flags(parser)
     add_output_flags(parser)
 

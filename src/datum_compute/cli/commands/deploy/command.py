@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from datum_compute.cli.arguments import add_rollout_flags, add_write_flags, set_examples
+from datum_compute.cli.arguments import add_confirmation_flag, add_rollout_flags, set_examples
 from datum_compute.cli.commands.deploy.flags import FLAGS
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="with --dry-run: exit 0 without changes, 1 with changes, 2 on an error",
     )
     parser.add_argument("--save", metavar="FILE", help="save the workload as a manifest")
-    add_write_flags(parser)
+    add_confirmation_flag(parser)
     add_rollout_flags(parser)
     add_output_flags(parser)
 

@@ -8,8 +8,6 @@ from datum_compute.cli.arguments import (
     add_action,
     add_confirmation_flag,
     add_rollout_flags,
-    add_wait_flags,
-    add_write_flags,
 )
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
@@ -99,9 +97,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="go back in these waves (default: in all cities at once)",
     )
     add_restart_flags(restart)
-    add_wait_flags(status)
     add_rollout_flags(status)
-    add_write_flags(undo)
+    add_confirmation_flag(undo)
     add_rollout_flags(undo)
     for action in (status, history, undo, *steering):
         add_output_flags(action)
@@ -112,7 +109,7 @@ def add_restart_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--message", metavar="TEXT", help="reason for the change, kept in the history"
     )
-    add_write_flags(parser)
+    add_confirmation_flag(parser)
     add_rollout_flags(parser)
     add_output_flags(parser)
 

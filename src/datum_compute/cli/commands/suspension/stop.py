@@ -13,13 +13,13 @@ from datum_compute.cli.render.output import add_output_flags
 def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "stop hello", "stop hello --city DFW")
     add_flags(parser)
+    add_wait_flags(parser)
+    add_output_flags(parser)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     parser.add_argument("--city", metavar="CITY", help="only in this city")
-    add_wait_flags(parser)
-    add_output_flags(parser)
 
 
 def run(context: Context) -> int:

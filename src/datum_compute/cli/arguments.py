@@ -62,6 +62,7 @@ def _make_formatter(width: int, program: str, *, prog: str) -> argparse.RawDescr
     return argparse.RawDescriptionHelpFormatter(typed, width=width)
 
 
+HELP_FLAGS = ("-h", "--help")
 DEFAULT_WINDOW = "10s"
 DEFAULT_TIMEOUT = "10m"
 
@@ -212,10 +213,11 @@ class Parser(argparse.ArgumentParser):
                 raise errors.usage(f'unknown flag "{flag}"{meant}', self._help())
 
     def _refuse_unknown_subcommand(self, words: Sequence[str]) -> None:
-        """A parser with subcommands has no flags that take a value."""
-        word = next((word for word in words if not _is_flag(word)), None)
+        """A parser with subcommands has no flags that take a value; what follows ``--help`` may
+        be such flags of its subcommands."""
+        word = next((word for word in words if word in HELP_FLAGS or not _is_flag(word)), None)
         known = list(self.subparsers)
-        if word is not None and word not in known:
+        if word is not None and word not in (*known, *HELP_FLAGS):
             raise errors.usage(
                 f'unknown {self.subcommands.dest} "{word}"; expected one of {", ".join(known)}',
                 Command((*self.prog.split()[1:], _nearest(word, known) or "--help")),
@@ -271,7 +273,7 @@ def insert_default_action(argv: Sequence[str], command: str | None) -> list[str]
     default, actions = DEFAULT_ACTIONS[command]
     position = words.index(command) + 1
     following = words[position] if position < len(words) else ""
-    if following not in actions and following not in ("-h", "--help"):
+    if following not in actions and following not in HELP_FLAGS:
         words.insert(position, default)
     return words
 

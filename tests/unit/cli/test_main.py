@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from datum_compute.cli.arguments import DEFAULT_ACTIONS
 from datum_compute.cli.context import Streams
 from datum_compute.cli.explain.synonyms import NEIGHBOURS
 from datum_compute.cli.main import COMMANDS, main
@@ -28,6 +29,27 @@ def test_a_call_without_a_command_prints_help_on_stderr() -> None:
     assert (code, out) == (2, "")
     assert all(command in err for command in COMMANDS)
     assert "None" not in err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *((each,) for each in sorted({*DEFAULT_ACTIONS, "local"})),
+        ("local", "user"),
+        ("status",),
+        (),
+    ],
+)
+@pytest.mark.parametrize("flag", ["--data-dir", "--project", "-o"])
+def test_help_is_printed_with_a_flag_before_or_after_it(
+    words: tuple[str, ...], flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for argv in ((*words, "--help", flag, "dir"), (flag, "dir", *words, "--help")):
+        with pytest.raises(SystemExit, match="0"):
+            call(*argv)
+
+        title = " ".join(("usage: datumctl-compute", *words))
+        assert capsys.readouterr().out.startswith(title), argv
 
 
 @pytest.mark.parametrize(

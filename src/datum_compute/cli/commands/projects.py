@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 HEADER = ("NAME", "STATUS", "AGE")
 POLL_SECONDS = 0.25
+QUOTA_SECONDS = 10.0
+"""How long the first quota is waited for. A guess: a policy grants it within a second or two, and
+where no policy does it never comes by itself."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -89,15 +92,20 @@ def _create(context: Context) -> int:
 
 
 async def _create_and_wait(context: Context, name: str) -> int:
+    import asyncio
+
     from datum_compute.cli.session import to_dict
 
     root_client = context.target.root_client()
     if root_client is None:
         raise _no_projects()
+    has_quota = True
     try:
         project = to_dict(await root_client.create(PROJECTS, await _body(context, root_client)))
         if context.args.wait:
-            project = await _wait_ready(context, root_client, name)
+            deadline = asyncio.get_running_loop().time() + context.args.timeout
+            project = await _wait_ready(root_client, name, deadline)
+            has_quota = await _wait_quota(context, name, deadline)
     except errors.AlreadyExists:
         raise CommandError(
             f'project "{name}" already exists',
@@ -108,7 +116,13 @@ async def _create_and_wait(context: Context, name: str) -> int:
     finally:
         await root_client.close()
     context.say(f'Project "{name}" was created.')
-    context.suggest(command("cities", "--project", name), command("access", "--project", name))
+    if not has_quota:
+        context.say("It has no quota for compute yet: the platform may grant some later.")
+    context.suggest(
+        command("cities", "--project", name),
+        command("access", "--project", name),
+        None if has_quota else command("quota", "--project", name),
+    )
     if context.args.output not in ("table", "wide"):
         show(context, _view(context, project), as_table=str, names=[f"project/{name}"])
     return 0
@@ -133,14 +147,13 @@ async def _body(context: Context, root_client: ApiClient) -> dict[str, Any]:
     }
 
 
-async def _wait_ready(context: Context, root_client: ApiClient, name: str) -> dict[str, Any]:
+async def _wait_ready(root_client: ApiClient, name: str, deadline: float) -> dict[str, Any]:
     """The project once its plane is ready."""
     import asyncio
 
     from datum_compute.cli.session import to_dict
 
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + context.args.timeout
     while True:
         project = to_dict(await root_client.get(PROJECTS, name))
         if states.is_true(project, "Ready"):
@@ -154,3 +167,25 @@ async def _wait_ready(context: Context, root_client: ApiClient, name: str) -> di
                 retryable=True,
             )
         await asyncio.sleep(POLL_SECONDS)
+
+
+async def _wait_quota(context: Context, name: str, deadline: float) -> bool:
+    """Whether the project has quota within a short time. Nothing fails without it: whether a
+    project gets any, and when, is up to the platform."""
+    import asyncio
+    from argparse import Namespace
+
+    from datum_compute.cli.headroom import headroom
+
+    loop = asyncio.get_running_loop()
+    deadline = min(deadline, loop.time() + QUOTA_SECONDS)
+    args = Namespace(**{**vars(context.args), "project": name})
+    project_client = context.reach.find(context.env, args).client()
+    try:
+        while not await headroom(project_client):
+            if loop.time() + POLL_SECONDS > deadline:
+                return False
+            await asyncio.sleep(POLL_SECONDS)
+        return True
+    finally:
+        await project_client.close()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from datum_compute.api.fields import MAX_TEXT
 from datum_compute.apiserver import errors
 from datum_compute.apiserver.codec import (
     JSON_TYPE,
@@ -39,6 +40,7 @@ def decode_object(headers: Mapping[str, str], body: bytes) -> dict[str, Any]:
         value = json_value(body)
     elif kind == YAML_TYPE:
         value = yaml_value(body)
+        value = {} if value is None else value
     elif kind == protobuf.MEDIA_TYPE and (found := protobuf_bodies.decode_object(body)) is not None:
         value = found
     else:
@@ -52,10 +54,45 @@ MAX_DUPLICATES = 100
 
 
 def duplicate_fields(headers: Mapping[str, str], body: bytes, value: Any) -> tuple[str, ...]:
-    """Paths of fields that a JSON body gives more than once, of which ``value`` has the last."""
+    """What is said of fields that a body gives more than once, of which ``value`` has the last."""
     kind = content_type(headers)
+    if kind == YAML_TYPE:
+        return _yaml_duplicates(body)
     if kind != JSON_TYPE and not kind.endswith("+json"):
         return ()
+    return tuple(f'duplicate field "{path}"' for path in _json_duplicates(body, value))
+
+
+def applied_value(body: bytes) -> Any:
+    """The value of an apply patch, which is YAML; most clients send JSON, which is read faster."""
+    return json_value(body) if is_json_object(body) else yaml_value(body)
+
+
+def applied_duplicates(body: bytes) -> tuple[str, ...]:
+    """As :func:`duplicate_fields`, of an apply patch: one text for all of them."""
+    if not is_json_object(body):
+        return _yaml_duplicates(body)
+    found = _json_duplicates(body, json_value(body))
+    return (", ".join(f'key "{path}" already set in map' for path in found),) if found else ()
+
+
+def is_json_object(body: bytes) -> bool:
+    """Whether a body that may be YAML is a JSON object. YAML begins with a brace too, in its flow
+    style."""
+    if body.lstrip()[:1] != b"{":
+        return False
+    try:
+        _skip(body)
+    except msgspec.DecodeError:
+        return False
+    return True
+
+
+_skip = msgspec.json.Decoder(msgspec.Raw).decode
+"""Reads JSON without making values of it."""
+
+
+def _json_duplicates(body: bytes, value: Any) -> tuple[str, ...]:
     # Each field has one colon, and those in texts stay: where no field was lost, no colon was.
     if body.count(b":") == encode_json(value).count(b":"):
         return ()
@@ -92,6 +129,8 @@ def yaml_value(body: bytes) -> Any:
     try:
         depth = 0
         for event in yaml.parse(body, loader):
+            if isinstance(event, yaml.DocumentEndEvent):
+                break  # what follows the first document is not read, as upstream
             # An alias is how a few bytes become gigabytes; no client of an API needs one.
             if isinstance(event, yaml.AliasEvent):
                 raise errors.bad_request("the request body may not contain YAML aliases")
@@ -102,11 +141,48 @@ def yaml_value(body: bytes) -> Any:
             # Before loading: the loader recurses in C, where an overflow kills the process.
             if depth > MAX_DEPTH:
                 raise errors.bad_request(TOO_DEEP)
-        value = yaml.load(body, loader)  # noqa: S506 - a safe loader in either case
+        value = next(yaml.load_all(body, loader), None)  # a safe loader in either case
         # Through JSON, so that dates and other YAML values cannot reach an object.
         return json_value(encode_json(value))
     except (yaml.YAMLError, msgspec.MsgspecError, ValueError, TypeError, OverflowError) as error:
         raise errors.bad_request(f"the request body is not valid YAML: {error}") from error
+
+
+def _yaml_duplicates(body: bytes) -> tuple[str, ...]:
+    """One text about all keys that valid YAML gives more than once."""
+    import yaml
+
+    found: list[str] = []
+    levels: list[_YamlLevel] = []
+    for event in yaml.parse(body, _yaml_loader()):
+        if isinstance(event, yaml.DocumentEndEvent):
+            break
+        level = levels[-1] if levels else None
+        if isinstance(event, yaml.CollectionEndEvent):
+            levels.pop()
+        elif isinstance(event, yaml.NodeEvent) and level is not None and level.at_key():
+            key = event.value if isinstance(event, yaml.ScalarEvent) else ""
+            if key in level.keys and len(found) < MAX_DUPLICATES:
+                line = event.start_mark.line + 1 if event.start_mark else 0
+                found.append(f'line {line}: key "{key[:MAX_TEXT]}" already set in map')
+            level.keys.add(key)
+        if isinstance(event, yaml.CollectionStartEvent):
+            levels.append(_YamlLevel(isinstance(event, yaml.MappingStartEvent)))
+    return ("yaml: unmarshal errors: " + ", ".join(found),) if found else ()
+
+
+class _YamlLevel:
+    """A map or a list while its events are read."""
+
+    def __init__(self, is_map: bool) -> None:
+        self.keys: set[str] = set()
+        self._is_map = is_map
+        self._nodes = 0
+
+    def at_key(self) -> bool:
+        """Whether the node that comes now is a key."""
+        self._nodes += 1
+        return self._is_map and self._nodes % 2 == 1
 
 
 @cache

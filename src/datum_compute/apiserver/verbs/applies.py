@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from datum_compute.api import fields
-from datum_compute.apiserver import codec, errors
+from datum_compute.apiserver import errors
 from datum_compute.apiserver.managed_fields import ownership
 from datum_compute.apiserver.managed_fields.entries import APPLY
 from datum_compute.apiserver.managed_fields.ownership import FieldWriter
@@ -16,7 +16,7 @@ from datum_compute.apiserver.managed_fields.types import FieldType, empty_object
 from datum_compute.apiserver.managed_fields.values import merge
 from datum_compute.apiserver.objects import object_meta
 from datum_compute.apiserver.objects.lifecycle import is_validated
-from datum_compute.apiserver.request.body import duplicate_fields, yaml_value
+from datum_compute.apiserver.request.body import applied_duplicates, applied_value
 from datum_compute.apiserver.request.context import RequestContext
 from datum_compute.apiserver.storage.protocol import Managed, StoredObject
 
@@ -35,9 +35,8 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 def config_of(call: RequestContext) -> dict[str, Any]:
-    """The body: YAML, or JSON, which most clients send."""
-    body = call.request.body
-    value = codec.json_value(body) if body.lstrip()[:1] == b"{" else yaml_value(body)
+    """The body."""
+    value = applied_value(call.request.body)
     if not isinstance(value, dict):
         raise errors.bad_request("the body of an apply patch must be an object")
     metadata = value.setdefault("metadata", {})
@@ -62,6 +61,9 @@ def apply_object(
     kind, target = call.kind, call.target
     manager = manager_of(call)
     config = config_of(call)
+    for key in ("kind", "apiVersion"):
+        if not config.get(key):
+            raise errors.bad_request(f"Object '{key}' is missing in the body of an apply patch")
     object_meta.check_type(kind, config)
     if config["kind"] != kind.resource.kind:
         found = f"{config['apiVersion']}, Kind={config['kind']}"
@@ -105,14 +107,13 @@ def check_known(call: RequestContext, before: StoredObject | None, unknown: list
 
 
 def find_duplicates(call: RequestContext, validation: str) -> tuple[str, ...]:
-    """Fields that a body in JSON gives more than once. Raises 400 under strict validation."""
-    body = call.request.body
-    if validation == "Ignore" or body.lstrip()[:1] != b"{":
+    """What to say of fields that the body gives more than once. Raises 400 under strict
+    validation."""
+    if validation == "Ignore":
         return ()
-    found = duplicate_fields({}, body, codec.json_value(body))
+    found = applied_duplicates(call.request.body)
     if found and validation == "Strict":
-        listed = ", ".join(f'key "{path}" already set' for path in found)
-        raise errors.bad_request(f"error strict decoding YAML: {listed}")
+        raise errors.bad_request(f"error strict decoding YAML: {', '.join(found)}")
     return found
 
 

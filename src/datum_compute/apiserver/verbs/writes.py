@@ -50,7 +50,7 @@ class Draft(msgspec.Struct, gc=False):
     old: dict[str, Any] | None = None
     """The content of ``before``, where ``obj`` shares parts with it."""
     duplicates: tuple[str, ...] = ()
-    """Fields that the body gives more than once."""
+    """What to say of fields that the body gives more than once."""
     manager: str = ""
     """Who owns what changes."""
     managed: Managed | None = None
@@ -171,13 +171,13 @@ def draft_create(call: RequestContext) -> Draft:
 
 
 def find_duplicates(call: RequestContext, validation: str, body: Any) -> tuple[str, ...]:
-    """Fields that the body gives more than once. Raises 400 where that is not to be accepted."""
+    """What to say of fields that the body gives more than once. Raises 400 where that is not to
+    be accepted."""
     if validation == "Ignore":
         return ()
     found = duplicate_fields(call.request.headers, call.request.body, body)
     if found and validation == "Strict":
-        listed = ", ".join(f'duplicate field "{path}"' for path in found)
-        raise _not_decoded(call, f"strict decoding error: {listed}")
+        raise _not_decoded(call, f"strict decoding error: {', '.join(found)}")
     return found
 
 
@@ -371,10 +371,8 @@ def build_response(
     unknown = written.unknown if draft.validation != "Ignore" else ()
     if not unknown and not warnings and not draft.duplicates and not draft.warnings:
         return response
-    found = [*draft.warnings, *(f'duplicate field "{path}"' for path in draft.duplicates)]
-    return with_warnings(
-        response, [*warnings, *found, *(f'unknown field "{path}"' for path in unknown)]
-    )
+    found = [*warnings, *draft.warnings, *draft.duplicates]
+    return with_warnings(response, [*found, *(f'unknown field "{path}"' for path in unknown)])
 
 
 def with_warnings(response: HttpResponse, texts: Sequence[str]) -> HttpResponse:

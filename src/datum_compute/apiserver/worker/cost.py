@@ -5,7 +5,7 @@ from __future__ import annotations
 from datum_compute.apiserver.codec import APPLY_PATCH, JSON_TYPE, MAX_VALUES, values_in
 from datum_compute.apiserver.kinds import access_kinds, builtin_rules
 from datum_compute.apiserver.kinds.builtin_kinds import builtin_kinds
-from datum_compute.apiserver.request.body import content_type
+from datum_compute.apiserver.request.body import content_type, is_json_object
 from datum_compute.apiserver.request.context import RequestContext
 
 SMALL_BYTES = 2 * MAX_VALUES
@@ -69,5 +69,5 @@ def _is_sent_as_stored(call: RequestContext) -> bool:
 def _is_json(call: RequestContext) -> bool:
     kind = content_type(call.request.headers)
     if kind == APPLY_PATCH:  # YAML by name; clients send JSON
-        return call.request.body.lstrip()[:1] == b"{"
+        return is_json_object(call.request.body)
     return kind == JSON_TYPE or kind.endswith("+json")

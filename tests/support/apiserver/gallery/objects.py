@@ -135,7 +135,7 @@ def in_yaml(share: int) -> Iterator[Shape]:
     yield made("YAML with deep lists", b"x: " + b"[" * 100_000, 400)
     yield made("YAML with merged keys", b"x: &x {a: 1}\ny:\n  <<: *x\n", 400)
     yield made("YAML with a tag", b"x: !!python/object/apply:os.getcwd []\n", 400)
-    yield made("YAML of two documents", b"---\na: b\n", 400)
+    yield made("YAML of two documents", b"---\na: b\n")
     yield made("YAML above its limit", b"data: {a: " + b"x" * 300_000 + b"}", 413)
     anchors = b"".join(b"k%d: &a%d 1\n" % (n, n) for n in range(10_000 // share))
     yield made("YAML with many anchors", anchors)

@@ -113,7 +113,6 @@ NO_YAML = {
     "more digits than Python reads": b"a: " + b"1" * 5000,
     "tag": b"a: !!python/object/apply:os.getcwd []",
     "list as key": b"? [1]\n: 2",
-    "two documents": b"a: 1\n---\nb: 2",
     "invalid UTF-8": b"a: \xff",
     "NUL": b"a: \x00",
     "tab": b"a:\n\t- b",

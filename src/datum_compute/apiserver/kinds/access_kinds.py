@@ -168,6 +168,8 @@ def default_subjects(obj: dict[str, Any]) -> None:
     subjects = obj.get("subjects")
     for index, each in enumerate(subjects if isinstance(subjects, list) else ()):
         named = isinstance(each, dict) and each.get("kind") in ("User", "Group")
+        if each is None:
+            obj["subjects"][index] = {}
         if named and not each.get("apiGroup"):
             obj["subjects"][index] = {**each, "apiGroup": RBAC}
 

@@ -55,6 +55,30 @@ def drop_empty(obj: dict[str, Any]) -> None:
     """Upstream's types write no empty maps and lists."""
     for key in [key for key, value in obj.items() if not value and value in ({}, [])]:
         if key not in ("metadata", "spec", "status"):
+def drop_nulls(resource: str, obj: dict[str, Any]) -> None:
+    """Drop fields without a value, which mean nothing in Go's types; in a map of texts the key
+    stays, with an empty text. In a definition's schema they may have a meaning."""
+    for field in _TEXT_MAPS.get(resource, ()):
+        if isinstance(held := obj.get(field), dict) and None in held.values():
+            obj[field] = {key: "" if value is None else value for key, value in held.items()}
+    _drop_nulls(obj)
+
+
+_TEXT_MAPS = {CONFIG_MAPS: ("data", "binaryData"), SECRETS: ("data", "stringData")}
+
+
+def _drop_nulls(obj: dict[str, Any]) -> None:
+    for key in [key for key, value in obj.items() if value is None]:
+        del obj[key]
+    for key, value in obj.items():
+        if isinstance(value, dict) and key != "openAPIV3Schema":
+            _drop_nulls(value)
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, dict):
+                    _drop_nulls(each)
+
+
             del obj[key]
 
 
@@ -95,6 +119,9 @@ def _account(obj: dict[str, Any]) -> list[FieldError]:
         obj["secrets"] = [
             {"name": each["name"]} if isinstance(each, dict) and "name" in each else each
             for each in secrets
+    for key in ("secrets", "imagePullSecrets"):
+        if isinstance(secrets := obj.get(key), list) and None in secrets:
+            obj[key] = [{} if each is None else each for each in secrets]
         ]
     return []
 

@@ -110,7 +110,7 @@ class Writer:
             obj.pop("status", None)
         errors = object_meta.validate_metadata(kind, metadata)
         if kind.builtin:
-            object_meta.drop_nulls(obj)
+            builtin_rules.drop_nulls(kind.stored_as, obj)
             errors += builtin_rules.before_write(kind.stored_as, obj)
             if kind.stored_as == builtin_rules.NAMESPACES:
                 builtin_rules.new_namespace(obj)
@@ -259,7 +259,7 @@ class Writer:
         if not validated or not _same_rules_apply(old["metadata"], new["metadata"]):
             errors += object_meta.validate_metadata(kind, new["metadata"])
         if kind.builtin:
-            object_meta.drop_nulls(new)
+            builtin_rules.drop_nulls(kind.stored_as, new)
             errors += builtin_rules.before_write(kind.stored_as, new)
         outcome = kind.schema.process(new, old if validated else None)
         if kind.stored_as == builtin_rules.CRDS:

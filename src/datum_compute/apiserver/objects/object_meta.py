@@ -124,9 +124,8 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
         return []
     try:
         _convert(metadata, _MetaShape)
-    except msgspec.ValidationError as error:
-        message = f"the object's metadata cannot be read: {error}"
-        raise errors.NotDecoded(message.replace("`$", "`metadata").replace("`", '"')) from error
+    except msgspec.ValidationError:
+        metadata = obj["metadata"] = _without_nulls(metadata)
     for key in ("creationTimestamp", "deletionTimestamp"):
         if (given := metadata.get(key)) and not is_date_time(given):
             raise errors.NotDecoded(f'metadata.{key} is no time: "{given[:MAX_TEXT]}"')
@@ -148,6 +147,34 @@ def _drop_unknown_of_owners(metadata: dict[str, Any], owners: list[dict[str, Any
     metadata["ownerReferences"] = kept
     return [
         f"metadata.ownerReferences[{index}].{key[:MAX_TEXT]}"
+def _without_nulls(metadata: Any) -> Any:
+    """Metadata that cannot be read as it is, with an empty value for each null in it, as in Go.
+    Raises where that does not help."""
+    if isinstance(metadata, dict):
+        metadata = dict(metadata)
+        for key, empty in _EMPTY_ITEMS.items():
+            held = metadata.get(key)
+            if isinstance(held, dict):
+                metadata[key] = {name: empty if one is None else one for name, one in held.items()}
+            elif isinstance(held, list):
+                metadata[key] = [empty if one is None else one for one in held]
+    try:
+        _convert(metadata, _MetaShape)
+    except msgspec.ValidationError as error:
+        message = f"the object's metadata cannot be read: {error}"
+        raise errors.NotDecoded(message.replace("`$", "`metadata").replace("`", '"')) from error
+    return metadata
+
+
+_EMPTY_ITEMS: dict[str, Any] = {
+    "labels": "",
+    "annotations": "",
+    "finalizers": "",
+    "ownerReferences": {},
+    "managedFields": {},
+}
+
+
         for index, owner in enumerate(owners)
         for key in owner
         if key not in _OWNER_FIELDS
@@ -157,20 +184,6 @@ def _drop_unknown_of_owners(metadata: dict[str, Any], owners: list[dict[str, Any
 def is_standard(finalizer: str) -> bool:
     """Whether it is one of the server's own, which have no domain."""
     return finalizer in _STANDARD_FINALIZERS
-
-
-def drop_nulls(obj: dict[str, Any]) -> None:
-    """Drop fields without a value. In a built-in kind they mean nothing, as in Go's types; in a
-    definition's schema they may."""
-    for key in [key for key, value in obj.items() if value is None]:
-        del obj[key]
-    for key, value in obj.items():
-        if isinstance(value, dict) and key != "openAPIV3Schema":
-            drop_nulls(value)
-        elif isinstance(value, list):
-            for each in value:
-                if isinstance(each, dict):
-                    drop_nulls(each)
 
 
 def set_namespace(kind: ServedKind, obj: dict[str, Any], namespace: str) -> None:

@@ -125,3 +125,27 @@ async def test_the_type_of_a_secret_stays() -> None:
         code, refused = await caller.call("PATCH", f"{CORE}/secrets/one", change, headers=MERGE)
 
         assert (code, causes(refused)) == (422, [("type", "FieldValueInvalid")])
+
+
+@pytest.mark.parametrize(
+    ("plural", "given", "kept"),
+    [
+        ("configmaps", "data", "data"),
+        ("configmaps", "binaryData", "binaryData"),
+        ("secrets", "data", "data"),
+        ("secrets", "stringData", "data"),
+    ],
+)
+async def test_a_null_is_an_empty_value_of_its_key(plural: str, given: str, kept: str) -> None:
+    async with widget_server() as caller:
+        code, made = await write(caller, plural, **{given: {"a": None, "b": "eA=="}})
+
+        assert (code, made[kept]["a"], len(made[kept])) == (201, "", 2)
+
+
+async def test_a_null_label_is_an_empty_one() -> None:
+    async with widget_server() as caller:
+        body = {"metadata": {"name": "one", "labels": {"a": None}}}
+        code, made = await caller.call("POST", f"{CORE}/configmaps", body)
+
+        assert (code, made["metadata"]["labels"]) == (201, {"a": ""})

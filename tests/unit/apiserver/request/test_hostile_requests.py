@@ -168,12 +168,9 @@ MALFORMED_METADATA = {
     "name of a number": {"name": 5},
     "namespace of a number": {"name": "one", "namespace": 5},
     "revision of a number": {"name": "one", "resourceVersion": 5},
-    "label of nothing": {"name": "one", "labels": {"a": None}},
     "labels in a list": {"name": "one", "labels": ["a"]},
     "annotation of an object": {"name": "one", "annotations": {"a": {}}},
-    "finalizer of nothing": {"name": "one", "finalizers": [None]},
     "finalizers in text": {"name": "one", "finalizers": "text"},
-    "owner of nothing": {"name": "one", "ownerReferences": [None]},
     "owner's uid of a number": {"name": "one", "ownerReferences": [{"uid": 5}]},
     "prefix of a number": {"generateName": 5},
 }

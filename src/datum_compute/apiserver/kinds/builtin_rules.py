@@ -16,7 +16,9 @@ from datum_compute.apiserver.kinds import (
     access_kinds,
     data_rules,
     definitions,
+    event_rules,
     webhook_configurations,
+    wire_times,
 )
 
 NAMESPACES = "namespaces"
@@ -24,6 +26,8 @@ CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 SECRETS = "secrets"
 ACCOUNTS = "serviceaccounts"
 EVENTS = "events"
+RENAMED_EVENTS = "events.events.k8s.io"
+LEASES = "leases.coordination.k8s.io"
 CONFIG_MAPS = "configmaps"
 
 CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
@@ -51,10 +55,6 @@ def after_schema(
     return rule(obj, old) if rule else []
 
 
-def drop_empty(obj: dict[str, Any]) -> None:
-    """Upstream's types write no empty maps and lists."""
-    for key in [key for key, value in obj.items() if not value and value in ({}, [])]:
-        if key not in ("metadata", "spec", "status"):
 def drop_nulls(resource: str, obj: dict[str, Any]) -> None:
     """Drop fields without a value, which mean nothing in Go's types; in a map of texts the key
     stays, with an empty text. In a definition's schema they may have a meaning."""
@@ -79,6 +79,10 @@ def _drop_nulls(obj: dict[str, Any]) -> None:
                     _drop_nulls(each)
 
 
+def drop_empty(obj: dict[str, Any]) -> None:
+    """Upstream's types write no empty maps and lists."""
+    for key in [key for key, value in obj.items() if not value and value in ({}, [])]:
+        if key not in ("metadata", "spec", "status"):
             del obj[key]
 
 
@@ -115,13 +119,13 @@ def _secret(obj: dict[str, Any]) -> list[FieldError]:
 
 def _account(obj: dict[str, Any]) -> list[FieldError]:
     """Of a secret of an account the name alone is kept."""
+    for key in ("secrets", "imagePullSecrets"):
+        if isinstance(secrets := obj.get(key), list) and None in secrets:
+            obj[key] = [{} if each is None else each for each in secrets]
     if isinstance(secrets := obj.get("secrets"), list):
         obj["secrets"] = [
             {"name": each["name"]} if isinstance(each, dict) and "name" in each else each
             for each in secrets
-    for key in ("secrets", "imagePullSecrets"):
-        if isinstance(secrets := obj.get(key), list) and None in secrets:
-            obj[key] = [{} if each is None else each for each in secrets]
         ]
     return []
 
@@ -130,14 +134,13 @@ def _are_texts(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-def _event(obj: dict[str, Any]) -> list[FieldError]:
-    about = obj.get("involvedObject")
-    about = about if isinstance(about, dict) else {}
-    namespace = about.get("namespace") or "default"
-    if namespace != obj["metadata"].get("namespace", ""):
-        detail = "does not match event.namespace"
-        return [fields.invalid("involvedObject.namespace", about.get("namespace", ""), detail)]
-    return []
+def _lease(obj: dict[str, Any]) -> list[FieldError]:
+    spec = obj.setdefault("spec", {})
+    if isinstance(spec, dict):
+        # Upstream drops them too, as long as no server chooses the holders.
+        for key in ("strategy", "preferredHolder"):
+            spec.pop(key, None)
+    return wire_times.normalize(spec, "spec.", micros=("acquireTime", "renewTime"))
 
 
 def _default_binding(obj: dict[str, Any]) -> list[FieldError]:
@@ -170,7 +173,8 @@ _BEFORE_WRITE: dict[str, BuiltinRule] = {
     CRDS: _definition,
     SECRETS: _secret,
     ACCOUNTS: _account,
-    EVENTS: _event,
+    **dict.fromkeys((EVENTS, RENAMED_EVENTS), event_rules.normalize),
+    LEASES: _lease,
     **dict.fromkeys(_BINDINGS, _default_binding),
     webhook_configurations.MUTATING: webhook_configurations.set_defaults,
     webhook_configurations.VALIDATING: webhook_configurations.set_defaults,
@@ -178,6 +182,8 @@ _BEFORE_WRITE: dict[str, BuiltinRule] = {
 _AFTER_SCHEMA: dict[str, ChangeRule] = {
     CONFIG_MAPS: data_rules.validate_config_map,
     SECRETS: data_rules.validate_secret,
+    EVENTS: event_rules.validate,
+    RENAMED_EVENTS: event_rules.validate_renamed,
     **dict.fromkeys(_ROLES, _role),
     **dict.fromkeys(_BINDINGS, _binding),
 }

@@ -35,7 +35,9 @@ class StoredForm:
     """From the name of a field as it is shown to its name as it is stored."""
 
     def stored(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        stored = {self.names.get(key, key): value for key, value in obj.items()}
+        hidden = self.names.values()  # not a field of the form that is shown
+        kept = {key: value for key, value in obj.items() if key not in hidden}
+        stored = {self.names.get(key, key): value for key, value in kept.items()}
         return {**stored, "apiVersion": self.resource.api_version}
 
     def shown(self, obj: Mapping[str, Any], api_version: str) -> dict[str, Any]:
@@ -75,8 +77,12 @@ class ServedKind:
     """The group resource whose table has the objects."""
 
     def __post_init__(self) -> None:
-        stored = self.stored_form.resource if self.stored_form is not None else self.resource
-        object.__setattr__(self, "stored_as", stored.group_resource)
+        object.__setattr__(self, "stored_as", self.stored_resource.group_resource)
+
+    @property
+    def stored_resource(self) -> Resource:
+        """The kind as which the objects are stored, and as which they are judged."""
+        return self.stored_form.resource if self.stored_form is not None else self.resource
 
     @property
     def is_plain(self) -> bool:

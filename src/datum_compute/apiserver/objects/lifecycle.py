@@ -7,6 +7,7 @@ are one step; a response waits for :meth:`Store.wait_durable`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -111,7 +112,7 @@ class Writer:
         errors = object_meta.validate_metadata(kind, metadata)
         if kind.builtin:
             builtin_rules.drop_nulls(kind.stored_as, obj)
-            errors += builtin_rules.before_write(kind.stored_as, obj)
+            errors += builtin_rules.before_write(resource.group_resource, obj)
             if kind.stored_as == builtin_rules.NAMESPACES:
                 builtin_rules.new_namespace(obj)
         outcome = kind.schema.process(obj)
@@ -120,11 +121,11 @@ class Writer:
         unknown += outcome.unknown
         if strict and unknown:
             raise UnknownFieldsError(unknown)
-        _check_decoded(kind, outcome.errors)
+        _check_decoded(kind, errors, outcome.errors)
         errors += outcome.errors
         errors += self._broken_rules(kind, outcome.errors, obj)
         if kind.builtin and not errors:
-            errors += builtin_rules.after_schema(kind.stored_as, obj)
+            errors += builtin_rules.after_schema(resource.group_resource, obj)
         if kind.stored_as == builtin_rules.CRDS and not outcome.errors:
             errors += definitions.validate_group(obj)
             errors += registry.establish(
@@ -138,7 +139,7 @@ class Writer:
             errors += faults
         name = metadata.get("name", "")
         if errors:
-            raise status.invalid_object(resource, name, errors)
+            raise status.invalid_object(kind.stored_resource, name, errors)
         if metadata.get("resourceVersion") and not dry_run:
             raise status.bad_request("resourceVersion should not be set on objects to be created")
         table = self._plane.table(kind.stored_as)
@@ -260,20 +261,20 @@ class Writer:
             errors += object_meta.validate_metadata(kind, new["metadata"])
         if kind.builtin:
             builtin_rules.drop_nulls(kind.stored_as, new)
-            errors += builtin_rules.before_write(kind.stored_as, new)
+            errors += builtin_rules.before_write(resource.group_resource, new)
         outcome = kind.schema.process(new, old if validated else None)
         if kind.stored_as == builtin_rules.CRDS:
             definitions.prune_schemas(new, outcome)
         unknown += outcome.unknown
         if strict and unknown:
             raise UnknownFieldsError(unknown)
-        _check_decoded(kind, outcome.errors)
+        _check_decoded(kind, errors, outcome.errors)
         if outcome.errors:
             outcome = kind.schema.process(new, self._unchanged(kind, before, new))
         errors += outcome.errors
         errors += self._broken_rules(kind, outcome.errors, new, old, ratchets=not subresource)
         if kind.builtin and not errors:
-            errors += builtin_rules.after_schema(kind.stored_as, new, old)
+            errors += builtin_rules.after_schema(resource.group_resource, new, old)
         if kind.stored_as == builtin_rules.CRDS and not errors:
             errors += definitions.validate_change(old, new)
             if not errors:
@@ -285,7 +286,7 @@ class Writer:
             through = managed_subresource or subresource
             managed, errors = self._owned(kind, held, given, manager, old, new, through)
         if errors:
-            raise status.invalid_object(resource, before.name, errors)
+            raise status.invalid_object(kind.stored_resource, before.name, errors)
         return self.store_change(
             kind,
             before,
@@ -457,17 +458,22 @@ _decode_parts = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _IDENTITY = ("apiVersion", "kind", "metadata")
 
 
-def _check_decoded(kind: ServedKind, errors: list[fields.FieldError]) -> None:
+def _check_decoded(kind: ServedKind, *errors: list[fields.FieldError]) -> None:
     """Raise 400 where a field of a built-in kind has another type. The real server decodes those
     into types of its own, and fails before it judges the object."""
     if not kind.builtin:
         return
-    for error in errors:
-        if error.type is fields.FieldErrorType.TYPE_INVALID:
+    for error in itertools.chain.from_iterable(errors):
+        if error.type is fields.FieldErrorType.TYPE_INVALID or _is_beyond_int32(error.value):
             name, version = kind.resource.kind, kind.resource.version
             raise status.NotDecoded(
                 f'{name} in version "{version}" cannot be handled as a {name}: {error}'
             )
+
+def _is_beyond_int32(value: Any) -> bool:
+    """All numbers of built-in kinds have 32 bits."""
+    return isinstance(value, int) and not -(2**31) <= value < 2**31
+
 
 
 def convert_version(kind: ServedKind, stored: StoredObject, raw: bytes) -> bytes:

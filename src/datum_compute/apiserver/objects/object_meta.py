@@ -267,7 +267,8 @@ def _finalizer_faults(kind: ServedKind, finalizers: list[str]) -> list[FieldErro
         if len(errors) > MAX_ERRORS:
             break
         errors += _qualified_faults("metadata.finalizers", one)
-        if kind.builtin and "/" not in one and one not in _STANDARD_FINALIZERS:
+        is_core = kind.builtin and kind.resource.group in ("", RBAC)
+        if is_core and "/" not in one and one not in _STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(fields.invalid(f"metadata.finalizers[{index}]", one, detail))
     if FOREGROUND in finalizers and ORPHAN in finalizers:

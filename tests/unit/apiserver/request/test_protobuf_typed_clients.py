@@ -175,7 +175,9 @@ def _event(**fields: Any) -> dict[str, Any]:
         "reason": "Started",
         "type": "Normal",
         "reportingController": "c",
-        "deprecatedCount": 2,
+        "reportingInstance": "c-1",
+        "action": "Start",
+        "eventTime": "2020-01-01T00:00:00.000000Z",
         **fields,
     }
 
@@ -189,15 +191,18 @@ async def test_both_groups_show_the_same_events_by_their_own_names() -> None:
 
         assert core["apiVersion"] == "v1"
         assert (core["involvedObject"]["name"], core["message"]) == ("w", "it started")
-        assert (core["reportingComponent"], core["count"]) == ("c", 2)
-        assert not core.keys() & {"regarding", "note", "reportingController", "deprecatedCount"}
+        assert (core["reportingComponent"], core["action"]) == ("c", "Start")
+        assert not core.keys() & {"regarding", "note", "reportingController"}
         _, shown = await caller.call("GET", f"{EVENTS}/e")
         assert shown == made
         merge = {"content-type": "application/merge-patch+json"}
-        _, patched = await caller.call("PATCH", f"{EVENTS}/e", {"note": "again"}, headers=merge)
-        assert patched["note"] == "again"
-        _, core = await caller.call("GET", f"{CORE_EVENTS}/e")
-        assert core["message"] == "again"
+        series = {"count": 2, "lastObservedTime": "2020-01-01T00:00:01.000000Z"}
+        _, patched = await caller.call("PATCH", f"{EVENTS}/e", {"series": series}, headers=merge)
+        assert patched["series"] == series
+        change = {"message": "again"}
+        await caller.call("PATCH", f"{CORE_EVENTS}/e", change, headers=merge)
+        _, shown = await caller.call("GET", f"{EVENTS}/e")
+        assert (shown["note"], shown["series"]) == ("again", series)
         _, gone = await caller.call("DELETE", f"{EVENTS}/e")
         assert gone["details"]["group"] == "events.k8s.io"
         assert (await caller.call("GET", f"{CORE_EVENTS}/e"))[0] == 404

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from datum_compute.api import fields
+from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import MAX_ERRORS, FieldError
 from datum_compute.api.scheme import Resource
 from datum_compute.apiserver.kinds.columns import BUILTIN_AGE, NAME, TableColumn, created_at
@@ -167,9 +168,9 @@ def default_subjects(obj: dict[str, Any]) -> None:
         obj["roleRef"] = {**reference, "apiGroup": RBAC}
     subjects = obj.get("subjects")
     for index, each in enumerate(subjects if isinstance(subjects, list) else ()):
-        named = isinstance(each, dict) and each.get("kind") in ("User", "Group")
         if each is None:
             obj["subjects"][index] = {}
+        named = isinstance(each, dict) and each.get("kind") in ("User", "Group")
         if named and not each.get("apiGroup"):
             obj["subjects"][index] = {**each, "apiGroup": RBAC}
 
@@ -212,11 +213,27 @@ def validate_binding(obj: dict[str, Any]) -> list[FieldError]:
         errors.append(fields.not_supported("roleRef.kind", role.get("kind", ""), allowed))
     if not role.get("name"):
         errors.append(fields.required("roleRef.name", ""))
+    elif fault := path_segment_fault(role["name"]):
+        errors.append(fields.invalid("roleRef.name", role["name"], fault))
     for index, subject in enumerate(obj.get("subjects") or ()):
         if len(errors) > MAX_ERRORS:
             break
         errors += _subject_faults(f"subjects[{index}]", subject, obj["kind"])
     return errors
+
+
+def path_segment_fault(name: str) -> str:
+    """What keeps it from being a part of a path, which is all that names of roles must be."""
+    if name in (".", "..") or "/" in name or "%" in name:
+        return "may not be '.' or '..', nor contain '/' or '%'"
+    return ""
+
+
+_is_subdomain = re.compile(name_patterns.DNS_SUBDOMAIN).fullmatch
+
+
+def _is_account_name(name: str) -> bool:
+    return len(name) <= name_patterns.SUBDOMAIN_LIMIT and _is_subdomain(name) is not None
 
 
 def _subject_faults(at: str, subject: dict[str, Any], binding: str) -> list[FieldError]:
@@ -230,6 +247,10 @@ def _subject_faults(at: str, subject: dict[str, Any], binding: str) -> list[Fiel
     expected = "" if kind == "ServiceAccount" else RBAC
     if group != expected:
         errors.append(fields.not_supported(f"{at}.apiGroup", group, [expected]))
+    name = subject.get("name")
+    if kind == "ServiceAccount" and name and not _is_account_name(name):
+        detail = "a lowercase RFC 1123 subdomain is required"
+        errors.append(fields.invalid(f"{at}.name", name, detail))
     if kind == "ServiceAccount" and binding.startswith("Cluster") and not subject.get("namespace"):
         errors.append(fields.required(f"{at}.namespace", ""))
     return errors

@@ -17,7 +17,7 @@ import msgspec
 from datum_compute.api import fields, name_patterns
 from datum_compute.api.fields import MAX_ERRORS, MAX_TEXT, FieldError
 from datum_compute.apiserver import errors
-from datum_compute.apiserver.kinds.access_kinds import RBAC
+from datum_compute.apiserver.kinds.access_kinds import RBAC, path_segment_fault
 from datum_compute.apiserver.kinds.builtin_rules import NAMESPACE_CLEANUP
 from datum_compute.apiserver.kinds.served_kind import ServedKind
 from datum_compute.apiserver.schema.formats import is_date_time
@@ -286,10 +286,8 @@ def _base_faults(kind: ServedKind, base: str) -> list[FieldError]:
 def _name_faults(kind: ServedKind, name: str) -> list[FieldError]:
     is_event = kind.builtin and kind.resource.plural == "events"
     if kind.resource.group == RBAC or is_event:  # any segment of a path, such as system:reader
-        if name in (".", "..") or "/" in name or "%" in name:
-            detail = "may not be '.' or '..', nor contain '/' or '%'"
-            return [fields.invalid("metadata.name", name, detail)]
-        return []
+        detail = path_segment_fault(name)
+        return [fields.invalid("metadata.name", name, detail)] if detail else []
     if kind.resource.plural == "namespaces" and not kind.resource.group:
         if _is_label(name) and len(name) <= 63:
             return []

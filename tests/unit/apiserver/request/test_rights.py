@@ -164,6 +164,15 @@ async def test_a_user_grants_no_more_than_it_has_unless_it_may(verb: str) -> Non
         ),
         ("rolebindings", {"roleRef": {"kind": "Role"}}, "roleRef.name"),
         ("rolebindings", {"roleRef": {"kind": "Odd", "name": "x"}}, "roleRef.kind"),
+        ("rolebindings", {"roleRef": {"kind": "Role", "name": "a/b"}}, "roleRef.name"),
+        (
+            "rolebindings",
+            {
+                "roleRef": {"kind": "Role", "name": "x"},
+                "subjects": [{"kind": "ServiceAccount", "name": "A b", "namespace": "n"}],
+            },
+            "subjects[0].name",
+        ),
         (
             "rolebindings",
             {"roleRef": {"kind": "Role", "name": "x"}, "subjects": [subject("Odd", "x")]},

@@ -7,7 +7,7 @@ form; objects of one kind mostly have the same, and share them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from datum_compute.api import fields
-from datum_compute.api.fields import MAX_TEXT, FieldError
+from datum_compute.api.fields import MAX_ERRORS, FieldError
+from datum_compute.apiserver import errors
 from datum_compute.apiserver.managed_fields import sets
 from datum_compute.apiserver.managed_fields.sets import FieldSet
 from datum_compute.apiserver.storage.protocol import Managed, ManagedEntry
@@ -112,7 +113,8 @@ def to_wire(managed: Managed) -> bytes:
 def _head(
     manager: str, operation: str, api_version: str, subresource: str, time: int | None
 ) -> bytes:
-    head: dict[str, str] = {"manager": manager, "operation": operation}
+    head = {"manager": manager} if manager else {}
+    head["operation"] = operation
     if subresource:
         head["subresource"] = subresource
     head["apiVersion"] = api_version
@@ -124,55 +126,56 @@ def _head(
 
 
 class _WireEntry(msgspec.Struct, rename="camel"):
-    manager: str = ""
-    operation: str = ""
-    api_version: str = ""
+    manager: str | None = None
+    operation: str | None = None
+    api_version: str | None = None
     time: datetime | None = None
-    fields_type: str = ""
+    fields_type: str | None = None
     fields_v1: Any = msgspec.field(default=None, name="fieldsV1")
-    subresource: str = ""
+    subresource: str | None = None
 
 
-def read(given: list[Any]) -> tuple[Managed | None, list[FieldError]]:
-    """The entries that a client gives, or what is wrong with them. None where a set among them
-    cannot be read: then those that are stored stay."""
-    path = "metadata.managedFields"
+def read(given: list[Any], groups: Collection[str]) -> Managed | None:
+    """The entries that a client gives, of versions of these groups. None where one of them is not
+    as a server would have written it: then none counts, and those that are stored stay. Raises 400
+    where one has a field of another type."""
     found: dict[tuple[str, ...], ManagedEntry] = {}
-    for index, each in enumerate(given):
-        try:
-            entry = msgspec.convert(each, _WireEntry)
-        except msgspec.ValidationError as error:
-            return None, [fields.invalid(f"{path}[{index}]", "", str(error)[:MAX_TEXT])]
-        if faults := _faults(f"{path}[{index}]", entry):
-            return None, faults
+    try:
+        wire = msgspec.convert(given, list[_WireEntry])
+    except msgspec.ValidationError as error:
+        raise errors.NotDecoded(f"the entries of managedFields cannot be read: {error}") from error
+    for entry in wire:
+        is_known = entry.operation in (APPLY, UPDATE) and entry.fields_type == FIELDS_TYPE
+        if not is_known or not entry.api_version:
+            return None
         try:
             packed = pack(sets.read(entry.fields_v1 or {}))
         except ValueError:
-            return None, []
-        if packed == b"{}":
+            return None
+        group = entry.api_version.rpartition("/")[0]
+        if packed == b"{}" or group not in groups:
             continue
         stored = ManagedEntry(
-            entry.manager,
-            entry.operation,
+            entry.manager or "",
+            entry.operation or "",
             entry.api_version,
-            entry.subresource,
+            entry.subresource or "",
             None if entry.time is None else int(entry.time.timestamp()),
             packed,
         )
         found[identity(stored)] = stored
-    return in_order(list(found.values())), []
+    return in_order(list(found.values()))
 
 
-def _faults(path: str, entry: _WireEntry) -> list[FieldError]:
-    if entry.operation not in (APPLY, UPDATE):
-        detail = f"must be `{APPLY}` or `{UPDATE}`"
-        return [fields.invalid(f"{path}.operation", entry.operation, detail)]
-    if entry.fields_type and entry.fields_type != FIELDS_TYPE:
-        detail = f"must be `{FIELDS_TYPE}`"
-        return [fields.invalid(f"{path}.fieldsType", entry.fields_type, detail)]
-    if len(entry.subresource) > MAX_SUBRESOURCE:
-        return [fields.too_long(f"{path}.subresource", "", MAX_SUBRESOURCE)]
-    return manager_faults(f"{path}.manager", entry.manager)
+def faults_of(managed: Managed) -> list[FieldError]:
+    """What is wrong with entries that a client has given, once they are those of the object."""
+    found: list[FieldError] = []
+    for index, entry in enumerate(managed):
+        path = f"metadata.managedFields[{index}]"
+        found += manager_faults(f"{path}.manager", entry.manager)
+        if len(entry.subresource) > MAX_SUBRESOURCE:
+            found.append(fields.too_long(f"{path}.subresource", "", MAX_SUBRESOURCE))
+    return found[:MAX_ERRORS]
 
 
 def manager_faults(path: str, name: str) -> list[FieldError]:

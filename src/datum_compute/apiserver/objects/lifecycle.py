@@ -166,16 +166,15 @@ class Writer:
     ) -> tuple[Managed, list[fields.FieldError]]:
         """The entries after a write that is not an apply. An object without any gets none: its
         fields belong to nobody until it is applied. ``given`` are those that the client sends:
-        they replace the others, and one that is empty removes all."""
+        they replace the others, and none, or one that is empty, removes all."""
         is_tracked = bool(managed) or "uid" not in old["metadata"]
-        if given and not subresource:
-            if given == [{}]:
+        if given is not None and not subresource:
+            if given in ([], [{}]):
                 managed, is_tracked = (), "uid" not in old["metadata"]
             else:
-                found, faults = entries.read(given)
-                if faults:
-                    return managed, faults
-                if found:
+                groups = kind.resource.group, kind.stored_resource.group
+                found = entries.read(given, groups)
+                if found is not None:
                     managed, is_tracked = found, True
         if not is_tracked:
             return managed, []
@@ -187,7 +186,7 @@ class Writer:
             by = FieldWriter(name, kind.resource.api_version, subresource=through)
             before, after = (_written_part(kind, each, through) for each in (old, new))
             managed = ownership.update(managed, by, before, after, type_of(kind), now)
-        return managed, []
+        return managed, entries.faults_of(managed) if given else []
 
     def _broken_rules(
         self,
@@ -470,10 +469,10 @@ def _check_decoded(kind: ServedKind, *errors: list[fields.FieldError]) -> None:
                 f'{name} in version "{version}" cannot be handled as a {name}: {error}'
             )
 
+
 def _is_beyond_int32(value: Any) -> bool:
     """All numbers of built-in kinds have 32 bits."""
     return isinstance(value, int) and not -(2**31) <= value < 2**31
-
 
 
 def convert_version(kind: ServedKind, stored: StoredObject, raw: bytes) -> bytes:

@@ -75,6 +75,9 @@ class _MetaShape(msgspec.Struct, rename="camel", gc=False):
 
 _KNOWN = frozenset(field.encode_name for field in msgspec.structs.fields(_MetaShape))
 _OWNER_FIELDS = frozenset(field.encode_name for field in msgspec.structs.fields(_OwnerShape))
+_ENTRY_FIELDS = frozenset(
+    ("manager", "operation", "apiVersion", "time", "fieldsType", "fieldsV1", "subresource")
+)
 _convert = msgspec.convert
 
 
@@ -132,21 +135,18 @@ def check_metadata(obj: dict[str, Any]) -> list[str]:
     unknown = [f"metadata.{key[:MAX_TEXT]}" for key in metadata if key not in _KNOWN]
     if owners := metadata.get("ownerReferences"):
         unknown += _drop_unknown_of_owners(metadata, owners)
+    if managed := metadata.get("managedFields"):
+        unknown += _unknown_of("managedFields", managed, _ENTRY_FIELDS)
     del unknown[MAX_UNKNOWN:]
     if unknown or not all(metadata.values()):
-        metadata = {key: value for key, value in metadata.items() if value and key in _KNOWN}
+        # No managers at all are a statement too.
+        kept = {key: value for key, value in metadata.items() if value or key == "managedFields"}
+        metadata = {key: value for key, value in kept.items() if key in _KNOWN}
         obj["metadata"] = metadata
     metadata.pop("selfLink", None)
     return unknown
 
 
-def _drop_unknown_of_owners(metadata: dict[str, Any], owners: list[dict[str, Any]]) -> list[str]:
-    if all(owner.keys() <= _OWNER_FIELDS for owner in owners):
-        return []
-    kept = [{key: owner[key] for key in owner if key in _OWNER_FIELDS} for owner in owners]
-    metadata["ownerReferences"] = kept
-    return [
-        f"metadata.ownerReferences[{index}].{key[:MAX_TEXT]}"
 def _without_nulls(metadata: Any) -> Any:
     """Metadata that cannot be read as it is, with an empty value for each null in it, as in Go.
     Raises where that does not help."""
@@ -175,9 +175,20 @@ _EMPTY_ITEMS: dict[str, Any] = {
 }
 
 
-        for index, owner in enumerate(owners)
-        for key in owner
-        if key not in _OWNER_FIELDS
+def _drop_unknown_of_owners(metadata: dict[str, Any], owners: list[dict[str, Any]]) -> list[str]:
+    if all(owner.keys() <= _OWNER_FIELDS for owner in owners):
+        return []
+    kept = [{key: owner[key] for key in owner if key in _OWNER_FIELDS} for owner in owners]
+    metadata["ownerReferences"] = kept
+    return _unknown_of("ownerReferences", owners, _OWNER_FIELDS)
+
+
+def _unknown_of(name: str, items: list[dict[str, Any]], known: frozenset[str]) -> list[str]:
+    return [
+        f"metadata.{name}[{index}].{key[:MAX_TEXT]}"
+        for index, item in enumerate(items)
+        for key in item
+        if key not in known
     ]
 
 

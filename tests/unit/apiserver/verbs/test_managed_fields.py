@@ -326,13 +326,43 @@ async def test_a_client_may_rename_the_manager_of_its_own_entries() -> None:
 
 
 @pytest.mark.parametrize("field", ["operation", "fieldsType"])
-async def test_an_entry_of_no_known_form_is_refused(field: str) -> None:
+async def test_an_entry_of_no_known_form_leaves_the_managers_as_they_are(field: str) -> None:
     async with gadgets() as caller:
         _, made = await caller.call("POST", GADGETS, gadget({"size": 1}))
+        before = entries(made)
         made["metadata"]["managedFields"][0][field] = "Odd"
+        code, found = await caller.call("PUT", f"{GADGETS}/one", made)
+
+        assert (code, entries(found)) == (200, before)
+
+
+async def test_no_entries_at_all_remove_the_managers() -> None:
+    async with gadgets() as caller:
+        await caller.call("POST", GADGETS, gadget({"size": 1}))
+        patch: Any = {"metadata": {"managedFields": []}}
+        code, found = await caller.call("PATCH", f"{GADGETS}/one", patch, headers=MERGE)
+
+        assert (code, "managedFields" in found["metadata"]) == (200, False)
+
+
+async def test_entries_of_another_group_are_dropped() -> None:
+    async with gadgets() as caller:
+        _, made = await caller.call("POST", GADGETS, gadget({"size": 1}))
+        made["metadata"]["managedFields"][0]["apiVersion"] = "odd/v9"
+        made["metadata"]["managedFields"][0]["manager"] = "m" * 200
+        code, found = await caller.call("PUT", f"{GADGETS}/one", made)
+
+        assert (code, "managedFields" in found["metadata"]) == (200, False)
+
+
+async def test_the_name_of_a_manager_that_is_given_is_judged() -> None:
+    async with gadgets() as caller:
+        _, made = await caller.call("POST", GADGETS, gadget({"size": 1}))
+        made["metadata"]["managedFields"][0]["manager"] = "m" * 200
         code, refused = await caller.call("PUT", f"{GADGETS}/one", made)
 
-        assert (code, field in refused["message"]) == (422, True)
+        assert code == 422
+        assert refused["details"]["causes"][0]["field"] == "metadata.managedFields[0].manager"
 
 
 async def test_built_in_kinds_own_by_their_types() -> None:

@@ -9,6 +9,7 @@ would be wrong about an object that a crash undoes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
@@ -262,6 +263,8 @@ class RequestHandler:
             return answer
         query = dict(reversed(request.query))  # of a parameter given twice the first counts
         verb = _verb(request, target, query)
+        if "timeout" in query and verb != "watch":
+            _check_timeout(query["timeout"])
         self._authorize(user, _attributes(verb, plane_name, target))
         plane = self._plane(plane_name)
         if target.subresource == service_account_token.SUBRESOURCE:
@@ -465,6 +468,18 @@ def _check_protected(user: RequestUser, verb: str, plane: Plane, target: Resourc
 
 _DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
 _CHANGES = ("update", "patch", "delete", "deletecollection")
+
+
+def _check_timeout(text: str) -> None:
+    """No request takes long, so that the value does not matter."""
+    if text and not _is_duration(text):
+        raise errors.bad_request("invalid timeout specified in the request URL")
+
+
+_is_duration = re.compile(
+    r"[-+]?(?:0|(?:(?:\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?:ns|us|ms|s|m|h)){1,6})"
+).fullmatch
+"""Of Go, in which a number without a unit is none."""
 
 
 def _attributes(verb: str, plane: str, target: ResourcePath) -> Attributes:

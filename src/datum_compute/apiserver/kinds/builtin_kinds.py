@@ -220,7 +220,7 @@ def _leases() -> ServedKind:
     return _builtin(
         Resource("coordination.k8s.io", "v1", "leases", "Lease"),
         (),
-        TableColumn("Holder", "string", ".spec.holderIdentity"),
+        TableColumn("Holder", "string", "", computed=columns.text("spec", "holderIdentity")),
         BUILTIN_AGE,
         schema=_object("A lock that one of several processes holds for a while.", spec=spec),
         created_by_update=True,
@@ -254,6 +254,7 @@ def _definitions() -> ServedKind:
         ),
         has_status=True,
         categories=("api-extensions",),
+        needs_revision=True,
     )
 
 

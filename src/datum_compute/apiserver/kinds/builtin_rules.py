@@ -100,12 +100,40 @@ def _namespace(obj: dict[str, Any]) -> list[FieldError]:
 _LABEL_LIMIT = 63
 
 
+def _namespace_phase(obj: dict[str, Any], old: dict[str, Any] | None) -> list[FieldError]:
+    phase = (obj.get("status") or {}).get("phase")
+    expected = "Terminating" if "deletionTimestamp" in obj["metadata"] else "Active"
+    if old is None or phase in (None, "", expected):
+        return []
+    is_empty = "empty" if expected == "Active" else "not empty"
+    detail = f"may only be '{expected}' if `deletionTimestamp` is {is_empty}"
+    return [fields.invalid("status.Phase", phase, detail)]
+
+
 def new_namespace(obj: dict[str, Any]) -> None:
     obj["spec"] = {"finalizers": [NAMESPACE_CLEANUP]}
     obj["status"] = {"phase": "Active"}
 
 
+def _config_map(obj: dict[str, Any]) -> list[FieldError]:
+    _join_lines(obj, "binaryData")
+    return []
+
+
+def _join_lines(obj: dict[str, Any], field: str) -> None:
+    """Base64 may have line ends, which are not kept."""
+    if not isinstance(data := obj.get(field), dict):
+        return
+    for key, text in data.items():
+        if isinstance(text, str) and ("\n" in text or "\r" in text):
+            obj[field] = {**obj[field], key: text.translate(_NO_LINE_ENDS)}
+
+
+_NO_LINE_ENDS = {ord("\n"): None, ord("\r"): None}
+
+
 def _secret(obj: dict[str, Any]) -> list[FieldError]:
+    _join_lines(obj, "data")
     plain, data = obj.get("stringData"), obj.get("data") or {}
     # Of another type it is left to the schema.
     if isinstance(plain, dict) and isinstance(data, dict) and _are_texts(plain.values()):
@@ -171,6 +199,7 @@ def _definition(obj: dict[str, Any]) -> list[FieldError]:
 _BEFORE_WRITE: dict[str, BuiltinRule] = {
     NAMESPACES: _namespace,
     CRDS: _definition,
+    CONFIG_MAPS: _config_map,
     SECRETS: _secret,
     ACCOUNTS: _account,
     **dict.fromkeys((EVENTS, RENAMED_EVENTS), event_rules.normalize),
@@ -180,6 +209,7 @@ _BEFORE_WRITE: dict[str, BuiltinRule] = {
     webhook_configurations.VALIDATING: webhook_configurations.set_defaults,
 }
 _AFTER_SCHEMA: dict[str, ChangeRule] = {
+    NAMESPACES: _namespace_phase,
     CONFIG_MAPS: data_rules.validate_config_map,
     SECRETS: data_rules.validate_secret,
     EVENTS: event_rules.validate,

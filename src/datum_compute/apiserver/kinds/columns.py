@@ -146,6 +146,11 @@ def count(*fields: str) -> ColumnValue:
     return lambda obj, now: sum(len(obj.get(name) or ()) for name in fields)
 
 
+def text(*steps: str) -> ColumnValue:
+    """A text, empty where the object has none."""
+    return lambda obj, now: _at(obj, *steps) or ""
+
+
 def created_at(obj: JsonObject, now: datetime) -> Any:
     """The time itself, as kubectl shows it for definitions."""
     return _at(obj, "metadata", "creationTimestamp")

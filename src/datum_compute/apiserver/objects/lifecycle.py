@@ -353,7 +353,8 @@ class Writer:
             _mark_crd_terminating(new, object_meta.timestamp(self._env.now()))
         if has_finalizers(new) and not before.deleting:
             new["metadata"]["deletionTimestamp"] = object_meta.timestamp(self._env.now())
-            new["metadata"]["deletionGracePeriodSeconds"] = 0
+            if kind.stored_as != builtin_rules.NAMESPACES:  # as upstream, which marks those itself
+                new["metadata"]["deletionGracePeriodSeconds"] = 0
             if has_generation(kind):
                 new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         managed = self._plane.content(before)[1]

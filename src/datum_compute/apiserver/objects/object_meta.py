@@ -289,8 +289,10 @@ def _finalizer_faults(kind: ServedKind, finalizers: list[str]) -> list[FieldErro
 
 
 def _base_faults(kind: ServedKind, base: str) -> list[FieldError]:
-    """A base may end with a dash, as the name that begins with it goes on."""
-    faults = _name_faults(kind, base[:-1] + "a" if base.endswith("-") else base)
+    """A base may end with a dash, as the name that begins with it goes on. As upstream, a letter
+    takes the place of the dash and of the character before it."""
+    masked = base[:-2] + "a" if base.endswith("-") and len(base) > 1 else base
+    faults = _name_faults(kind, masked)
     return [replace(fault, path="metadata.generateName", value=base) for fault in faults]
 
 

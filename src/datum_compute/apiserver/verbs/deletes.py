@@ -117,6 +117,8 @@ def _decode_options(call: RequestContext) -> _WireOptions:
     if len(call.request.body) > MAX_OPTIONS:
         raise errors.too_large(MAX_OPTIONS)
     body = decode_object(call.request.headers, call.request.body)
+    if body.get("kind") not in (None, "", "DeleteOptions"):  # an object that was sent by mistake
+        raise errors.bad_request("the body of a delete must be DeleteOptions")
     try:
         return msgspec.convert(body, _WireOptions)
     except msgspec.ValidationError as error:

@@ -149,3 +149,10 @@ async def test_a_null_label_is_an_empty_one() -> None:
         code, made = await caller.call("POST", f"{CORE}/configmaps", body)
 
         assert (code, made["metadata"]["labels"]) == (201, {"a": ""})
+
+
+async def test_the_line_ends_of_base64_are_not_kept() -> None:
+    async with widget_server() as caller:
+        code, made = await write(caller, "secrets", data={"a": "eA=\r\n=\n", "b": "eA=="})
+
+        assert (code, made["data"]) == (201, {"a": "eA==", "b": "eA=="})

@@ -244,7 +244,7 @@ async def test_a_create_over_an_object_being_deleted_already_exists() -> None:
         (WIDGETS_PATH, {**widget("one"), "apiVersion": "v1"}, 400, "API version in the data"),
         (WIDGETS_PATH, {"metadata": {"name": "one"}}, 400, "Object 'Kind' is missing"),
         (WIDGETS_PATH, widget("", generateName=""), 422, "name or generateName is required"),
-        (WIDGETS_PATH, {**widget("one"), "metadata": {"generateName": "A-"}}, 422, "generateName"),
+        (WIDGETS_PATH, {**widget("one"), "metadata": {"generateName": "AB-"}}, 422, "generateName"),
         (
             WIDGETS_PATH,
             {**widget("one"), "metadata": {"generateName": "x" * 254}},

@@ -241,3 +241,34 @@ async def test_an_empty_precondition_of_a_delete_is_not_met(field: str) -> None:
 
         assert (code, answer["reason"]) == (409, "Conflict")
         assert await caller.exists("one")
+
+
+async def test_a_delete_with_the_body_of_an_object_deletes_nothing() -> None:
+    async with widget_server() as caller:
+        made = await caller.create("one")
+
+        code, _ = await caller.call("DELETE", f"{WIDGETS_PATH}/one", made)
+
+        assert code == 400
+        assert (await caller.call("GET", f"{WIDGETS_PATH}/one"))[0] == 200
+
+
+async def test_a_definition_is_not_replaced_blindly() -> None:
+    async with widget_server() as caller:
+        path = f"{DEFINITIONS}/{WIDGET_CRD['metadata']['name']}"
+        code, refused = await caller.call("PUT", path, WIDGET_CRD)
+
+        assert (code, causes(refused)) == (
+            422,
+            {("metadata.resourceVersion", "FieldValueInvalid")},
+        )
+
+
+@pytest.mark.parametrize(
+    ("timeout", "code"), [("5s", 200), ("1h30m", 200), ("0", 200), ("5", 400), ("1s" * 5000, 400)]
+)
+async def test_a_timeout_is_a_duration(timeout: str, code: int) -> None:
+    async with widget_server() as caller:
+        found, _ = await caller.call("GET", WIDGETS_PATH, query={"timeout": timeout})
+
+        assert found == code

@@ -16,9 +16,8 @@ from scripts.cluster_tools import ensure_tools
 from tests.support.client_conformance.targets import https_server
 from tests.support.clients.kubeconfig import write_kubeconfig
 from tests.support.cluster.control_plane import ControlPlane
-from tests.support.differential.further_cases import further_cases
+from tests.support.differential.all_cases import all_cases
 from tests.support.differential.kubectl_run import KubectlRun
-from tests.support.differential.raw_cases import cases
 from tests.support.differential.recorded import RawSide, check_answers, load, run_raw, store
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(1800)]
@@ -40,7 +39,7 @@ def compare_or_record(name: str, found: dict[str, object]) -> None:
 def test_a_real_server_answers_requests_as_recorded(fresh: ControlPlane) -> None:
     side = RawSide(fresh.server, "", fresh.token, fresh.ssl_context())
     try:
-        compare_or_record("raw.json", run_raw(side, [*cases(), *further_cases()]))
+        compare_or_record("raw.json", run_raw(side, all_cases()))
     finally:
         side.close()
 

@@ -11,8 +11,7 @@ import ssl
 import pytest
 
 from tests.support.client_conformance.targets import PREFIX, https_server
-from tests.support.differential.further_cases import further_cases
-from tests.support.differential.raw_cases import cases
+from tests.support.differential.all_cases import all_cases
 from tests.support.differential.recorded import RawSide, check_answers, load, run_raw
 from tests.support.paths import ROOT
 
@@ -25,7 +24,7 @@ def test_requests_are_answered_as_a_real_server_answered_them() -> None:
         tls = ssl.create_default_context(cadata=address.ca_pem.decode())
         side = RawSide(address.base_url, PREFIX, address.token, tls)
         try:
-            found = run_raw(side, [*cases(), *further_cases()])
+            found = run_raw(side, all_cases())
         finally:
             side.close()
 

@@ -124,12 +124,10 @@ def _join_lines(obj: dict[str, Any], field: str) -> None:
     """Base64 may have line ends, which are not kept."""
     if not isinstance(data := obj.get(field), dict):
         return
-    for key, text in data.items():
-        if isinstance(text, str) and ("\n" in text or "\r" in text):
-            obj[field] = {**obj[field], key: text.translate(_NO_LINE_ENDS)}
-
-
-_NO_LINE_ENDS = {ord("\n"): None, ord("\r"): None}
+    obj[field] = {
+        key: text.replace("\n", "").replace("\r", "") if isinstance(text, str) else text
+        for key, text in data.items()
+    }
 
 
 def _secret(obj: dict[str, Any]) -> list[FieldError]:

@@ -31,6 +31,7 @@ WRITES_PER_SECOND = 200
 TURNS, SECONDS = 3, 5
 END_OF_EVENT = b"}\n"
 LIMIT_SECONDS = 60.0
+RETRY_SECONDS = 0.2
 
 
 def measure() -> list[Result]:
@@ -137,6 +138,18 @@ class _Watcher(asyncio.Protocol):
 
 
 async def _watch(server: Server, revision: str) -> _Watcher:
+    """kube-apiserver answers 429 until its cache of a new kind is filled."""
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while (answered := await _open(server, revision))[0] == b"429":
+            answered[1].close()
+            await asyncio.sleep(RETRY_SECONDS)
+    status, watcher = answered
+    if status != b"200":
+        raise RuntimeError(f"the server answered a watch with {status.decode()}")
+    return watcher
+
+
+async def _open(server: Server, revision: str) -> tuple[bytes, _Watcher]:
     path = f"{COLLECTION}?watch=true&resourceVersion={revision}"
     loop = asyncio.get_running_loop()
     _, watcher = await loop.create_connection(
@@ -145,7 +158,4 @@ async def _watch(server: Server, revision: str) -> _Watcher:
         server.port,
         ssl=ssl.create_default_context(cadata=server.ca_pem),
     )
-    status = await watcher.opened
-    if status != b"200":
-        raise RuntimeError(f"the server answered a watch with {status.decode()}")
-    return watcher
+    return await watcher.opened, watcher

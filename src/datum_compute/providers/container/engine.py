@@ -104,7 +104,15 @@ class ContainerEngine:
                 await self.remove(each["Id"])
 
     async def inspect(self, container: str) -> Json | None:
-        found: Json | None = await self._found("GET", f"/containers/{container}/json")
+        path = f"/containers/{container}/json"
+        found: Json | None
+        try:
+            found = await self._found("GET", path)
+        except EngineRefused as error:
+            if error.status != 500:
+                raise
+            # So podman answers about one that is removed meanwhile; the next time with 404.
+            found = await self._found("GET", path)
         return found
 
     async def create(self, name: str, body: Json) -> str:

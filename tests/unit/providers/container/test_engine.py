@@ -77,3 +77,22 @@ async def test_a_list_that_stays_refused_is_an_error(podman: Podman, tmp_path: P
             await engine.containers({"key": "value"})
 
     assert podman.states == {"a": "running", "b": "removing", "c": "exited"}
+
+
+class PodmanInRemoval(Podman):
+    """Finds the record of a container, and then that its storage is gone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inspections = 0
+
+    def answer(self, method: str, path: str) -> tuple[int, Any]:
+        if path.endswith("/containers/b/json"):
+            self.inspections += 1
+            return (500 if self.inspections == 1 else 404), {"message": "no such container"}
+        return super().answer(method, path)
+
+
+async def test_a_container_that_is_removed_while_it_is_inspected_is_gone(tmp_path: Path) -> None:
+    async with engine_of(PodmanInRemoval(), tmp_path) as engine:
+        assert await engine.inspect("b") is None

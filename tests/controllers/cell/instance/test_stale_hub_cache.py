@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import Any
 
@@ -12,18 +11,10 @@ from datum_compute.api.meta import Object
 from datum_compute.apiserver.storage.protocol import PlaneStore, StoreEvent, Table
 from datum_compute.client.protocol import Client, EventType, WatchEvent, merge
 from datum_compute.controllers.cell.instance.signals import InstanceSignals
-from datum_compute.controllers.cell.instance.write_back import OWNER_SECONDS, WriteBack
-from datum_compute.runtime.cluster import Cluster
+from datum_compute.controllers.cell.instance.write_back import WriteBack
 from datum_compute.testing.cache_history import CacheHistory, RecordedEvent
 from datum_compute.testing.environment import SimulatedEnvironment
 from datum_compute.testing.server import embedded_server
-from tests.support.client.intercepted_transport import (
-    Rule,
-    SentRequest,
-    linked_client,
-    names_kind,
-    record,
-)
 from tests.support.simulation.platform import workload
 
 NAMESPACE = "ns-1"
@@ -45,24 +36,10 @@ async def deployment_on(hub_client: Client) -> Object:
 
 async def instance_in(cell_client: Client) -> Object:
     await cell_client.create(core.NAMESPACES, {"metadata": {"name": NAMESPACE}})
-    return await create_instance(cell_client, 0)
-
-
-async def create_instance(cell_client: Client, ordinal: int) -> Object:
     labels = {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "web-default-dfw"}
     spec = workload("acme/web:1", 1)["spec"]["template"]["spec"]
-    body = {"metadata": {"name": f"web-default-dfw-{ordinal}", "labels": labels}, "spec": spec}
+    body = {"metadata": {"name": "web-default-dfw-0", "labels": labels}, "spec": spec}
     return await cell_client.create(compute.INSTANCES, body, NAMESPACE)
-
-
-def write_back_on(hub_client: Client, env: SimulatedEnvironment) -> tuple[WriteBack, Cluster]:
-    """Of a cell whose cache of the hub is empty."""
-    past = CacheHistory()
-    for resource in KNOWN:
-        past.declare("hub", resource)
-    hub = past.view("hub", 0, hub_client, env).get("hub")
-    assert hub is not None
-    return WriteBack("dfw", InstanceSignals(env, None, quota=False)), hub
 
 
 async def copies_made(*, deployment_is_gone: bool) -> int:
@@ -100,41 +77,6 @@ async def test_no_copy_is_created_for_a_deleted_deployment() -> None:
     assert await copies_made(deployment_is_gone=False) == 1
 
 
-async def test_instances_that_start_together_read_their_owner_once() -> None:
-    env = SimulatedEnvironment()
-    async with embedded_server(env) as embedded:
-        client, link = linked_client(embedded, "hub")
-        reads: list[SentRequest] = []
-        link.rules.append(Rule(record(reads), names_kind("workloaddeployments")))
-        await deployment_on(embedded.client("hub"))
-        cell_client = embedded.client("cell/dfw")
-        first = await instance_in(cell_client)
-        instances = [first, *[await create_instance(cell_client, n) for n in range(1, 5)]]
-        write_back, hub = write_back_on(client, env)
-        for instance in instances:
-            assert await write_back.ensure_copy(hub, instance)
-        assert len(reads) == 1
-        await asyncio.sleep(OWNER_SECONDS)
-        later = await create_instance(cell_client, 5)
-        assert await write_back.ensure_copy(hub, later)
-        assert len(reads) == 2
-        assert len((await client.list(compute.INSTANCES, NAMESPACE)).items) == 6
-
-
-async def test_an_instance_whose_copy_went_with_its_owner_gets_no_second_one() -> None:
-    """The owner was read a moment ago, and has been deleted since."""
-    env = SimulatedEnvironment()
-    async with embedded_server(env) as embedded:
-        hub_client = embedded.client("hub")
-        owner = await deployment_on(hub_client)
-        instance = await instance_in(embedded.client("cell/dfw"))
-        write_back, hub = write_back_on(hub_client, env)
-        assert await write_back.ensure_copy(hub, instance)
-        await hub_client.delete(compute.WORKLOAD_DEPLOYMENTS, owner.name, NAMESPACE)
-
-        assert not await write_back.ensure_copy(hub, instance)
-
-
 async def test_a_copy_names_its_project_although_its_namespace_is_not_in_the_cache() -> None:
     """A copy without its project is never projected, and nothing would correct it."""
     env = SimulatedEnvironment()
@@ -147,7 +89,11 @@ async def test_a_copy_names_its_project_although_its_namespace_is_not_in_the_cac
         }
         await hub_client.patch(core.NAMESPACES, NAMESPACE, merge({"metadata": {"labels": labels}}))
         instance = await instance_in(embedded.client("cell/dfw"))
-        write_back, hub = write_back_on(hub_client, env)
+        past = CacheHistory()
+        for resource in KNOWN:
+            past.declare("hub", resource)
+        hub = past.view("hub", 0, hub_client, env).get("hub")
+        assert hub is not None
         made: list[dict[str, str]] = []
 
         def note(_: PlaneStore, table: Table, event: StoreEvent) -> None:
@@ -155,7 +101,8 @@ async def test_a_copy_names_its_project_although_its_namespace_is_not_in_the_cac
                 made.append(event.after.labels)
 
         embedded.store.subscribe(note)
-        await write_back.ensure_copy(hub, instance)
+        signals = InstanceSignals(env, None, quota=False)
+        await WriteBack("dfw", signals).ensure_copy(hub, instance)
 
         assert made
         assert labels.items() <= made[0].items()
@@ -169,7 +116,12 @@ async def _corrected(metadata: dict[str, Any]) -> tuple[bool, Object]:
         hub_client = embedded.client("hub")
         await deployment_on(hub_client)
         instance = await instance_in(embedded.client("cell/dfw"))
-        write_back, hub = write_back_on(hub_client, env)
+        past = CacheHistory()
+        for resource in KNOWN:
+            past.declare("hub", resource)
+        hub = past.view("hub", 0, hub_client, env).get("hub")
+        assert hub is not None
+        write_back = WriteBack("dfw", InstanceSignals(env, None, quota=False))
         assert await write_back.ensure_copy(hub, instance), "the first has made it"
         change = merge({"metadata": metadata})
         await hub_client.patch(compute.INSTANCES, instance.name, change, NAMESPACE)

@@ -2,14 +2,11 @@
 
 Each reconcile compares the copy and writes it when it differs. The hub's WorkloadDeployment owns
 the copy: the copy is deleted with it, and not created without it. The owner is read live when a
-copy is created, once for Instances that start together: a watch would send the status of every
-cell's deployments to every cell. A cell touches only copies that carry its own name.
+copy is created: a watch would send the status of every cell's deployments to every cell. A cell
+touches only copies that carry its own name.
 """
 
 from __future__ import annotations
-
-import asyncio
-from dataclasses import dataclass, field
 
 from datum_compute.api import core
 from datum_compute.api.compute import names
@@ -38,28 +35,12 @@ COPIED_LABELS = (
     compute.LABEL_PLACEMENT_NAME,
 )
 
-OWNER_SECONDS = 2.0
-"""How long the owner that was read for one copy serves others. A guess: a deployment starts some
-ten Instances a second."""
-
-
-@dataclass(frozen=True)
-class _Owner:
-    """A deployment on the hub as it was read."""
-
-    deployment: Object
-    until: float
-    copies: set[str] = field(default_factory=set)
-    """Uids of the Instances it has served. One that needs its owner again has lost its copy, maybe
-    with the owner, so the owner is read again for it."""
-
 
 class WriteBack:
     def __init__(self, cluster_name: str, signals: InstanceSignals) -> None:
         self._cluster_name = cluster_name
         self._signals = signals
         self._copies = SpecCopies()
-        self._owners: dict[tuple[str, str], _Owner] = {}
 
     def copies_on(self, hub: Cluster) -> Cache:
         """The copies of this cell."""
@@ -99,7 +80,7 @@ class WriteBack:
             return True
         owner = None
         if copy is None or not _is_owned_by(copy, deployment):
-            owner = await self._find_owner(hub, deployment, instance)
+            owner = await _find_owner(hub, deployment, instance.namespace)
             if owner is None:
                 return False
         if copy is None:
@@ -132,22 +113,6 @@ class WriteBack:
         await patch.delete_if_present(hub.client, compute.INSTANCES, copy)
         self._signals.record_hub_deletion()
         self._copies.forget(copy.metadata.uid)
-
-    async def _find_owner(self, hub: Cluster, name: str, instance: Object) -> Object | None:
-        """The deployment by a live read: a copy under a deleted owner would be garbage-collected,
-        and created again for as long as the cache is stale."""
-        now = asyncio.get_running_loop().time()
-        key, uid = (instance.namespace, name), instance.metadata.uid
-        known = self._owners.get(key)
-        if known is None or now >= known.until or uid in known.copies:
-            self._owners = {each: one for each, one in self._owners.items() if now < one.until}
-            self._owners.pop(key, None)
-            found = await find_live(hub.client, compute.WORKLOAD_DEPLOYMENTS, name, key[0])
-            if found is None or found.metadata.deleting:
-                return None
-            known = self._owners[key] = _Owner(found, now + OWNER_SECONDS)
-        known.copies.add(uid)
-        return known.deployment
 
     async def _create_or_find(self, hub: Cluster, instance: Object, owner: Object) -> Object | None:
         """A new copy, or this Instance's own that lost the label by which the cache selects; None
@@ -250,3 +215,10 @@ def _is_owned_by(copy: Object, deployment: str) -> bool:
         and (owner.api_version, owner.kind, owner.name) == (kind.api_version, kind.kind, deployment)
         and owner.block_owner_deletion
     )
+
+
+async def _find_owner(hub: Cluster, name: str, namespace: str) -> Object | None:
+    """The deployment by a live read: a copy under a deleted owner would be garbage-collected, and
+    created again for as long as the cache is stale."""
+    found = await find_live(hub.client, compute.WORKLOAD_DEPLOYMENTS, name, namespace)
+    return None if found is None or found.metadata.deleting else found

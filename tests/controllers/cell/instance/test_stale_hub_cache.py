@@ -23,6 +23,10 @@ KNOWN = (core.NAMESPACES, compute.WORKLOAD_DEPLOYMENTS, compute.INSTANCES)
 
 async def deployment_on(hub_client: Client) -> Object:
     await hub_client.create(core.NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    return await create_deployment(hub_client)
+
+
+async def create_deployment(hub_client: Client) -> Object:
     spec = {
         "cityCode": "DFW",
         "placementName": "default",
@@ -36,9 +40,13 @@ async def deployment_on(hub_client: Client) -> Object:
 
 async def instance_in(cell_client: Client) -> Object:
     await cell_client.create(core.NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    return await create_instance(cell_client, 0)
+
+
+async def create_instance(cell_client: Client, ordinal: int) -> Object:
     labels = {compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: "web-default-dfw"}
     spec = workload("acme/web:1", 1)["spec"]["template"]["spec"]
-    body = {"metadata": {"name": "web-default-dfw-0", "labels": labels}, "spec": spec}
+    body = {"metadata": {"name": f"web-default-dfw-{ordinal}", "labels": labels}, "spec": spec}
     return await cell_client.create(compute.INSTANCES, body, NAMESPACE)
 
 
@@ -75,6 +83,31 @@ async def test_no_copy_is_created_for_a_deleted_deployment() -> None:
     """It would be garbage-collected and created again until the watch returns."""
     assert await copies_made(deployment_is_gone=True) == 0
     assert await copies_made(deployment_is_gone=False) == 1
+
+
+async def test_a_deployment_that_was_just_made_again_owns_its_copies() -> None:
+    """Copies that name its predecessor would be garbage-collected."""
+    env = SimulatedEnvironment()
+    async with embedded_server(env) as embedded:
+        hub_client, cell_client = embedded.client("hub"), embedded.client("cell/dfw")
+        owner = await deployment_on(hub_client)
+        instance = await instance_in(cell_client)
+        past = CacheHistory()
+        for resource in KNOWN:
+            past.declare("hub", resource)
+        hub = past.view("hub", 0, hub_client, env).get("hub")
+        assert hub is not None
+        write_back = WriteBack("dfw", InstanceSignals(env, None, quota=False))
+        assert await write_back.ensure_copy(hub, instance)
+
+        await hub_client.delete(compute.WORKLOAD_DEPLOYMENTS, owner.name, NAMESPACE)
+        successor = await create_deployment(hub_client)
+        assert await write_back.ensure_copy(hub, await create_instance(cell_client, 1))
+
+        copy = await hub_client.get(compute.INSTANCES, "web-default-dfw-1", NAMESPACE)
+        reference = copy.metadata.controller()
+        assert reference is not None
+        assert reference.uid == successor.metadata.uid
 
 
 async def test_a_copy_names_its_project_although_its_namespace_is_not_in_the_cache() -> None:

@@ -25,7 +25,7 @@ _log = get_logger(__name__)
 
 
 class Transactions:
-    """``failed`` is called with what whoever waits for a commit is to be told, ``resumed`` when
+    """``failed`` is called with the error for whoever waits for a commit, ``resumed`` when
     there is room again."""
 
     def __init__(

@@ -128,13 +128,16 @@ def _observed(pod: dict[str, Any], container: dict[str, Any]) -> ObservedContain
     status: dict[str, Any] = next(
         (each for each in statuses if each["name"] == container["name"]), {}
     )
-    running = status.get("state", {}).get("running")
+    state, last = status.get("state", {}), status.get("lastState", {})
+    running = state.get("running")
+    # A process that ends at once is rarely seen while it runs.
+    begun = running or state.get("terminated") or last.get("terminated") or {}
     return ObservedContainer(
         pod["metadata"]["uid"],
         container["name"],
         container["image"],
         running is not None,
-        str((running or {}).get("startedAt", "")),
+        str(begun.get("startedAt", "")),
         int(quantities.parse(limits["cpu"]) * 1000),
         int(quantities.parse(limits["memory"])),
         json.dumps(pod),

@@ -165,9 +165,11 @@ class Person:
     def remove_container(self, identifier: str) -> None:
         asyncio.run(self._ask(lambda engine: engine.remove(identifier)))
 
+    def inspect(self, identifier: str) -> dict[str, Any]:
+        return asyncio.run(self._ask(lambda engine: engine.inspect(identifier)))
+
     def process_of(self, identifier: str) -> int:
-        found = asyncio.run(self._ask(lambda engine: engine.inspect(identifier)))
-        return int(found["State"]["Pid"])
+        return int(self.inspect(identifier)["State"]["Pid"])
 
     def kill_platform(self) -> None:
         pid = self.state.holder()

@@ -180,9 +180,8 @@ def assess_placements(
     workload: Json, deployments: Sequence[Json], now: datetime
 ) -> list[PlacementHealth]:
     rows: Sequence[Row] = decide_rollout(workload, deployments).rows
-    if states.is_deleting(workload):  # what is left to remove, once per city
-        left = {(row.placement, row.city): row for row in rows if row.deployment}
-        rows = [row._replace(removing=True) for row in left.values()]
+    if states.is_deleting(workload):  # once per city
+        rows = list({(row.placement, row.city): row for row in rows}.values())
     return [PlacementHealth(row, seconds_since(_since(row), now)) for row in rows]
 
 

@@ -195,8 +195,10 @@ def decide_rollout(
     rolling: Collection[str] = (),
 ) -> Rollout:
     """The rollout of a workload; ``deployments`` and ``instances`` are those that name it, in any
-    order. ``rolling`` are deployments that have had an Instance of an older template."""
-    expected = _expected(workload)
+    order. ``rolling`` are deployments that have had an Instance of an older template.
+    A workload that is being deleted has rows only for what is left to remove."""
+    destroyed = bool(_at(workload, "metadata", "deletionTimestamp"))
+    expected = {} if destroyed else _expected(workload)
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
     leaving = []
     for deployment in sorted(deployments, key=lambda each: str(_at(each, "metadata", "name"))):
@@ -206,7 +208,7 @@ def decide_rollout(
             found[key] = deployment
         else:
             leaving.append(deployment)
-    observed = _observed(workload)
+    observed = _observed(workload) and not destroyed
     progress = _progress(workload)
     newest = _at(workload, "spec", "template") or {} if progress is not None else None
     first = observed or _generation(workload) == 1
@@ -223,7 +225,6 @@ def decide_rollout(
         for key, (city, target) in expected.items()
     ]
     rows = [_with_stop(row, workload, found.get((row.placement, row.city.lower()))) for row in rows]
-    destroyed = bool(_at(workload, "metadata", "deletionTimestamp"))
     rows += [_leaving_row(deployment, destroyed) for deployment in leaving]
     if progress is None:
         return Rollout(tuple(rows), observed)

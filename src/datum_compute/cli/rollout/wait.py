@@ -207,7 +207,7 @@ async def wait_gone(
                 workload, deployments = await read()
                 if workload["metadata"]["uid"] != uid:
                     return  # another of the same name, created since
-                latest = decide_rollout({**workload, "spec": {}}, deployments).rows
+                latest = decide_rollout(workload, deployments).rows
                 display.show([RowProgress(row) for row in latest])
                 await changed(inf)
     except CommandError as error:

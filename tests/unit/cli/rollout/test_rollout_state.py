@@ -62,6 +62,19 @@ def test_done_needs_every_city() -> None:
     assert whole.done
 
 
+def test_a_workload_that_is_being_deleted_waits_only_for_what_is_left() -> None:
+    workload = wire_workload("DFW", "IAD")
+    workload["metadata"]["deletionTimestamp"] = "2026-11-17T10:00:00Z"
+
+    draining = decide_rollout(workload, [wire_deployment("IAD", deleting=True, **FULL)])
+    empty = decide_rollout(workload, [])
+
+    assert [(row.city, RowProgress(row).phase) for row in draining.rows] == [("IAD", "Removing")]
+    assert not draining.done
+    assert empty.rows == ()
+    assert not empty.done
+
+
 def test_done_needs_the_workload_to_be_observed() -> None:
     behind = wire_workload("DFW", generation=2, observed=1)
 

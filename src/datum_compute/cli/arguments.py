@@ -352,6 +352,24 @@ def parse_integer(text: str) -> int:
         raise argparse.ArgumentTypeError(f'"{text}" is not a whole number') from None
 
 
+def parse_text(text: str) -> str:
+    """Refuses what the history could not keep, before anything is written."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError("not UTF-8 text") from None
+    return text
+
+
+def add_message_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--message",
+        type=parse_text,
+        metavar="TEXT",
+        help="reason for the change, kept in the history",
+    )
+
+
 def add_confirmation_flag(parser: argparse.ArgumentParser) -> None:
     """Every command that writes accepts it, whether or not it asks."""
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")

@@ -142,6 +142,7 @@ class ErrorTranscript:
             shown = stderr.splitlines()
             first = next((i for i, each in enumerate(shown) if each.startswith("Error: ")), 0)
             typed_in = line if len(line) < 200 else f"{line[:80]}…"
+            typed_in = typed_in.encode(errors="replace").decode()
             lines = [f"$ {PROGRAM} {typed_in}", f"[exit {code}, {kind}]", *shown[first:]]
             text = "\n".join(f"  {each}".rstrip() for each in lines)
             self.entries.setdefault(made.site, text.replace(str(self.directory), "DIR"))
@@ -190,6 +191,7 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "scale web --min 2 --timeout soon",
         "scale web --min 0",
         "scale web --min two",
+        "scale web --min 2 --message " + os.fsdecode(b"\xff"),
         "deploy web --min 0",
         "deploy web --exit-code",
         "deploy web -f -",

@@ -3,6 +3,8 @@ suggested can be typed."""
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from datum_compute.cli.arguments import (
@@ -34,6 +36,19 @@ def test_the_default_action_is_inserted(typed: str, meant: str) -> None:
     words = typed.split()
 
     assert insert_default_action(words, words[0]) == meant.split()
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["deploy api --image=api:2", "scale api --min 2", "restart api", "rollout undo api"],
+)
+def test_a_message_that_the_history_cannot_keep_is_refused(words: str) -> None:
+    command, *rest = words.split()
+
+    with pytest.raises(CommandError, match="--message: not UTF-8 text") as refusal:
+        build_parser(command).parse_args([command, *rest, "--message", os.fsdecode(b"\xff")])
+
+    assert refusal.value.exit_code is Exit.USAGE
 
 
 @pytest.mark.parametrize("command", sorted(DEFAULT_ACTIONS))

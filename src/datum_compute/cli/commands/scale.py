@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.cli.arguments import (
     add_confirmation_flag,
+    add_message_flag,
     add_rollout_flags,
     parse_integer,
     set_examples,
@@ -44,9 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="instances per city",
     )
     parser.add_argument("--placement", help="only this placement (default: all)")
-    parser.add_argument(
-        "--message", metavar="TEXT", help="reason for the change, kept in the history"
-    )
+    add_message_flag(parser)
     add_confirmation_flag(parser)
     add_rollout_flags(parser)
     add_output_flags(parser)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from datum_compute.cli.arguments import add_confirmation_flag, add_rollout_flags, set_examples
+from datum_compute.cli.arguments import (
+    add_confirmation_flag,
+    add_message_flag,
+    add_rollout_flags,
+    set_examples,
+)
 from datum_compute.cli.commands.deploy.flags import FLAGS
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
@@ -32,9 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dockerfile", metavar="FILE", help="with --build: the file instead of DIR/Dockerfile"
     )
-    parser.add_argument(
-        "--message", metavar="TEXT", help="reason for the change, kept in the history"
-    )
+    add_message_flag(parser)
     parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
     parser.add_argument(
         "--exit-code",

@@ -7,6 +7,7 @@ import argparse
 from datum_compute.cli.arguments import (
     add_action,
     add_confirmation_flag,
+    add_message_flag,
     add_rollout_flags,
 )
 from datum_compute.cli.context import Context
@@ -88,9 +89,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="revision to go back to (default: the one before the active revision)",
     )
-    undo.add_argument(
-        "--message", metavar="TEXT", help="reason for the change, kept in the history"
-    )
+    add_message_flag(undo)
     undo.add_argument(
         "--waves",
         metavar="DFW,IAD+LHR|each",
@@ -106,9 +105,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_restart_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--city", metavar="CITY", help="only in this city")
-    parser.add_argument(
-        "--message", metavar="TEXT", help="reason for the change, kept in the history"
-    )
+    add_message_flag(parser)
     add_confirmation_flag(parser)
     add_rollout_flags(parser)
     add_output_flags(parser)

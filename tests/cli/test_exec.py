@@ -57,6 +57,16 @@ def test_a_pipe_is_passed_on_and_the_exit_code_returned(
     assert commands.open == []
 
 
+def test_the_name_of_a_workload_leads_to_its_instances(here: CliSession) -> None:
+    refused = here.run("exec api -- ls")
+
+    assert refused.code == 5
+    assert refused.err == (
+        'Error: instance "api" not found in project demo\n'
+        "Try:  datumctl-compute instances --workload api\n"
+    )
+
+
 def test_words_after_the_dashes_are_the_commands_own(
     here: CliSession, commands: ScriptedCommands
 ) -> None:

@@ -172,9 +172,19 @@ class Parser(argparse.ArgumentParser):
             setattr(found, self.last, [*getattr(found, self.last), *left])
         elif left:
             raise errors.usage(
-                f"unexpected argument{'s' if len(left) > 1 else ''}: {' '.join(left)}", self._help()
+                f"unexpected argument{'s' if len(left) > 1 else ''}: {' '.join(left)}",
+                self._one_of_list(left) or self._help(),
             )
         return found, []
+
+    def _one_of_list(self, left: Sequence[str]) -> Command | None:
+        """The action that shows one of what this one lists, where a single name is left over."""
+        *words, action = self.prog.split()[1:]
+        if action != "list" or len(left) != 1:
+            return None
+        _, actions = DEFAULT_ACTIONS[words[-1]]
+        shows = [each for each in ("describe", "show") if each in actions]
+        return Command((*words, shows[0], left[0])) if shows else None
 
     def _join_values(self, words: Sequence[str]) -> list[str]:
         """``--arg -c`` as ``--arg=-c``: argparse would take ``-c`` for a flag. A word that is a
@@ -249,7 +259,10 @@ def _nearest(value: str, choices: Sequence[str]) -> str:
     import difflib
 
     begun = [choice for choice in choices if len(value) > 3 and choice.startswith(value)]
-    return next(iter(begun or difflib.get_close_matches(value, choices, n=1)), "")
+    # Without the dashes, in which all flags are alike.
+    by_name = {choice.lstrip("-"): choice for choice in choices}
+    close = difflib.get_close_matches(value.lstrip("-"), by_name, n=1)
+    return next(iter(begun or map(by_name.__getitem__, close)), "")
 
 
 def move_leading_flags(argv: Sequence[str]) -> list[str]:

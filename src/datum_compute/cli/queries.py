@@ -50,7 +50,10 @@ def instance(context: Context, name: str) -> Json:
         return context.reader.get(INSTANCES, name, NAMESPACE)
     except errors.NotFound:
         project = context.target.project
-        raise not_found("instance", name, project, command("instances")) from None
+        suggestion = command("instances")
+        if instances_of(context, name):
+            suggestion = command("instances", "--workload", name)
+        raise not_found("instance", name, project, suggestion) from None
 
 
 def deployments_of(context: Context, found: Mapping[str, Any]) -> list[Json]:

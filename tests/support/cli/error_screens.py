@@ -622,6 +622,7 @@ def _data(ledger: ErrorTranscript, here: CliSession) -> None:
         ("config unset settings nosuch", ""),
         ("secrets unset keys nosuch", ""),
         ("secrets set keys a b", "x"),
+        ("secrets set keys a", ""),
         ("secrets set keys -", "hunter2"),
         ("secrets set keys -", "a b=1"),
         ("secrets set keys -", ""),

@@ -86,7 +86,12 @@ def test_the_actions_listed_for_a_command_exist(command: str) -> None:
         ),
         ("--vers", 'unknown flag "--vers"; did you mean --version?', "datumctl-compute --help"),
         ("status a --zzz", 'unknown flag "--zzz"', "datumctl-compute status --help"),
+        ("scale a --city LHR", 'unknown flag "--city"', "datumctl-compute scale --help"),
         ("status a b", "unexpected argument: b", "datumctl-compute status --help"),
+        ("instances a", "unexpected argument: a", "datumctl-compute instances describe a"),
+        ("config a", "unexpected argument: a", "datumctl-compute config show a"),
+        ("secrets a", "unexpected argument: a", "datumctl-compute secrets list --help"),
+        ("workloads a b", "unexpected arguments: a b", "datumctl-compute workloads list --help"),
         ("status a -z", 'unknown flag "-z"', "datumctl-compute status --help"),
         ("logs -o json a", 'unknown flag "-o"', "datumctl-compute logs --help"),
     ],
@@ -111,6 +116,31 @@ def test_no_command_accepts_an_abbreviated_flag(command: str) -> None:
         for flag in [each for each in leaf.flags if len(each) > 4]:
             with pytest.raises(CommandError, match="unknown flag"):
                 leaf.parse_known_args([flag[:-1]])
+
+
+READS = {
+    *("status", "why", "workloads list", "workloads describe", "instances list"),
+    *("instances describe", "open", "logs", "exec", "ssh", "console", "rollout status"),
+    *("rollout history", "config list", "config show", "secrets list", "quota", "cities"),
+    *("instance-types", "access status", "projects list", "completion", "version"),
+}
+OF_THIS_MACHINE = ("context ", "local ")
+"""Commands that write files of this machine, or control its platform."""
+
+
+def test_every_command_that_writes_may_be_told_not_to_ask() -> None:
+    asking = {
+        leaf.prog.removeprefix("datumctl-compute "): "--yes" in leaf.flags
+        for command in COMMANDS
+        for leaf in leaf_parsers(build_parser(command).subparsers[command])
+    }
+
+    assert asking.keys() >= READS
+    assert {
+        name
+        for name, asks in asking.items()
+        if not asks and name not in READS and not name.startswith(OF_THIS_MACHINE)
+    } == set()
 
 
 def test_a_value_may_look_like_a_flag_when_it_is_joined_to_its_own() -> None:

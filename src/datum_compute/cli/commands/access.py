@@ -14,7 +14,12 @@ from datum_compute.cli.access import (
     request_access,
     wait_decided,
 )
-from datum_compute.cli.arguments import DEFAULT_TIMEOUT, add_action, parse_duration
+from datum_compute.cli.arguments import (
+    DEFAULT_TIMEOUT,
+    add_action,
+    add_confirmation_flag,
+    parse_duration,
+)
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain.suggestions import command
@@ -49,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         help=f"how long to wait (default {DEFAULT_TIMEOUT})",
     )
-    asking.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    add_confirmation_flag(asking)
     for action in (status, asking):
         add_output_flags(action)
 

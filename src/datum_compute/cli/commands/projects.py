@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from datum_compute.cli.arguments import add_action, add_wait_flags
+from datum_compute.cli.arguments import add_action, add_confirmation_flag, add_wait_flags
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain import states
@@ -36,6 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("projects create shop", "projects create lab --no-wait"),
     )
     creating.add_argument("name", metavar="NAME", help="name of the project")
+    add_confirmation_flag(creating)
     add_wait_flags(creating)
     for each in (listing, creating):
         add_output_flags(each)

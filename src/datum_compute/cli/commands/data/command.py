@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from datum_compute.cli.arguments import Parser, add_action
+from datum_compute.cli.arguments import Parser, add_action, add_confirmation_flag
 from datum_compute.cli.commands.data.kinds import DataKind
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
@@ -109,7 +109,7 @@ def _add_name(parser: argparse.ArgumentParser, kind: DataKind) -> None:
 
 def _add_write_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
-    parser.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    add_confirmation_flag(parser)
     add_output_flags(parser)
 
 

@@ -63,7 +63,11 @@ def read(context: Context, inputs: Inputs) -> dict[str, bytes]:
         if len(inputs.asked) > 1:
             names = ", ".join(inputs.asked)
             raise usage(f"{names}: stdin can be only one value; - reads lines of KEY=VALUE")
-        values[inputs.asked[0]] = _stdin(context).removesuffix("\n").encode()
+        [key] = inputs.asked
+        text = _stdin(context)
+        if not text:  # most likely a script without it
+            raise usage(f"{key}: stdin is empty", Remark(f"for an empty value, type {key}="))
+        values[key] = text.removesuffix("\n").encode()
     return values
 
 

@@ -7,7 +7,7 @@ import argparse
 from datum_compute.api.planes import PLANE_TYPES
 from datum_compute.assembly.local.state import SettingsDamaged, StateUnusable
 from datum_compute.assembly.local.state_reader import USER_ROLES
-from datum_compute.cli.arguments import OneOf, add_action, parse_integer
+from datum_compute.cli.arguments import OneOf, add_action, add_confirmation_flag, parse_integer
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.explain.suggestions import AddFlag, Remark, command
@@ -74,7 +74,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Stop the local platform and delete its state",
         ("local reset", "local reset --yes"),
     )
-    reset.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+    add_confirmation_flag(reset)
     cell = add_action(
         actions,
         "cell",
@@ -160,7 +160,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     restore.add_argument("file", metavar="FILE", help="a file that local backup wrote")
     for action in (repair, restore):
-        action.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
+        add_confirmation_flag(action)
     every = (up, down, status, reset, cell, kubeconfig, user, check, repair, backup, restore)
     for action in every:
         action.add_argument("--data-dir", metavar="DIR", help="state directory")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from datum_compute.cli.arguments import add_wait_flags, set_examples
+from datum_compute.cli.arguments import add_confirmation_flag, add_wait_flags, set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import add_output_flags
@@ -20,6 +20,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     parser.add_argument("--city", metavar="CITY", help="only in this city")
+    add_confirmation_flag(parser)
 
 
 def run(context: Context) -> int:

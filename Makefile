@@ -67,7 +67,7 @@ test-karmada: $(VENV)/.development ## Run a federation on a real Karmada with tw
 	$(PYTEST) -m "cluster and not campaign" --timeout=1800 -p no:randomly tests/cluster/karmada $(ARGS)
 
 test-containers: $(VENV)/.development ## Run instances as containers: ENGINE=podman (default) or docker
-	$(PYTEST) -m "containers and not campaign" --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)
+	$(PYTEST) -n 3 -m "containers and not campaign" --timeout=300 tests/containers --engine=$(or $(ENGINE),podman) $(ARGS)
 
 test-clients: $(VENV)/.clients ## Run clients of Kubernetes, in Python and in Go, on the embedded server
 	$(PYTEST) -m "clients and not campaign" --timeout=1800 tests/clients $(ARGS)

@@ -128,7 +128,7 @@ OF_THIS_MACHINE = ("context ", "local ")
 """Commands that write files of this machine, or control its platform."""
 
 
-def test_every_command_that_writes_may_be_told_not_to_ask() -> None:
+def test_every_command_that_writes_accepts_yes() -> None:
     asking = {
         leaf.prog.removeprefix("datumctl-compute "): "--yes" in leaf.flags
         for command in COMMANDS

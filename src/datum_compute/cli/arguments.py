@@ -82,6 +82,22 @@ LEADING_FLAGS = frozenset(
 )
 """Flags with a value that many programs take before the command."""
 
+FLAGS_ELSEWHERE = {
+    "--replicas": "--min",
+    "--count": "--min",
+    "--region": "--city",
+    "--regions": "--city",
+    "--namespace": "--project",
+    "--force": "--yes",
+    "--file": "-f",
+    "--filename": "-f",
+    "--lines": "--tail",
+    "--version": "--to-revision",
+    "--size": "--instance-type",
+    "--vm-size": "--instance-type",
+}
+"""Flags of Fly, Heroku and kubectl, and what comes nearest here."""
+
 
 class OneOf:
     """The ``type`` of an argument that takes one of a few values. Shells complete them."""
@@ -218,7 +234,8 @@ class Parser(argparse.ArgumentParser):
             if flag == "--":
                 return
             if flag.startswith("--") and " " not in flag and flag not in self.flags:
-                nearest = _nearest(flag, self.flags)
+                elsewhere = FLAGS_ELSEWHERE.get(flag, "")
+                nearest = elsewhere if elsewhere in self.flags else _nearest(flag, self.flags)
                 meant = f"; did you mean {nearest}?" if nearest else ""
                 raise errors.usage(f'unknown flag "{flag}"{meant}', self._help())
 

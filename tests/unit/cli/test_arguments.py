@@ -9,6 +9,7 @@ import pytest
 
 from datum_compute.cli.arguments import (
     DEFAULT_ACTIONS,
+    FLAGS_ELSEWHERE,
     LEADING_FLAGS,
     insert_default_action,
     leaf_parsers,
@@ -86,6 +87,17 @@ def test_the_actions_listed_for_a_command_exist(command: str) -> None:
         ),
         ("--vers", 'unknown flag "--vers"; did you mean --version?', "datumctl-compute --help"),
         ("status a --zzz", 'unknown flag "--zzz"', "datumctl-compute status --help"),
+        (
+            "scale a --replicas=3",
+            'unknown flag "--replicas"; did you mean --min?',
+            "datumctl-compute scale --help",
+        ),
+        (
+            "logs a --region DFW",
+            'unknown flag "--region"; did you mean --city?',
+            "datumctl-compute logs --help",
+        ),
+        ("status a --replicas 3", 'unknown flag "--replicas"', "datumctl-compute status --help"),
         ("scale a --city LHR", 'unknown flag "--city"', "datumctl-compute scale --help"),
         ("status a b", "unexpected argument: b", "datumctl-compute status --help"),
         ("instances a", "unexpected argument: a", "datumctl-compute instances describe a"),
@@ -108,6 +120,21 @@ def test_a_flag_is_never_guessed_but_the_nearest_is_named(
     assert raised.value.message == expected
     assert raised.value.suggestions == (Command(tuple(hint.split()[1:])),)
     assert raised.value.exit_code is Exit.USAGE
+
+
+def test_flags_of_other_programs_lead_to_flags_that_exist() -> None:
+    leaves = [
+        leaf
+        for command in COMMANDS
+        for leaf in leaf_parsers(build_parser(command).subparsers[command])
+    ]
+
+    for theirs, ours in FLAGS_ELSEWHERE.items():
+        leading = [leaf for leaf in leaves if ours in leaf.flags and theirs not in leaf.flags]
+        assert leading, theirs
+        for leaf in leading:
+            with pytest.raises(CommandError, match=f"did you mean {ours}"):
+                leaf.parse_known_args([theirs])
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))

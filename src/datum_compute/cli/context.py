@@ -116,6 +116,30 @@ class Reach:
         select.select([], [], [], seconds)
 
 
+def _wait_for_line(stdin: TextIO) -> None:
+    """Until a line was typed on a terminal. Where Ctrl-C comes right before ``readline`` begins to
+    read, Python raises its exception only after a line."""
+    if not stdin.isatty():
+        return
+    try:
+        typed = stdin.fileno()
+    except (OSError, ValueError):  # no terminal of the system's
+        return
+    import select
+    import signal
+
+    received, sent = os.pipe()
+    os.set_blocking(sent, False)
+    before = signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
+    try:
+        while typed not in select.select([typed, received], [], [])[0]:
+            os.read(received, 64)  # the exception of a signal is raised here at the latest
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(received)
+        os.close(sent)
+
+
 def _hide_input(stream: TextIO) -> Callable[[], None]:
     """Show nothing that is typed, until the returned function is called."""
     import termios
@@ -226,6 +250,7 @@ class Context:
         restore = _hide_input(self.streams.stdin) if hidden else None
         try:
             print(printable(question), end="", file=self.streams.stderr, flush=True)
+            _wait_for_line(self.streams.stdin)
             return self.streams.stdin.readline()
         finally:
             if restore is not None:

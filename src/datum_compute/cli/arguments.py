@@ -383,7 +383,7 @@ def parse_integer(text: str) -> int:
 
 
 def parse_text(text: str) -> str:
-    """Refuses what the history could not keep, before anything is written."""
+    """Refuses what no object could keep, before anything is written."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -41,9 +41,15 @@ def test_the_default_action_is_inserted(typed: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["deploy api --image=api:2", "scale api --min 2", "restart api", "rollout undo api"],
+    [
+        "deploy api --image=api:2",
+        "scale api --min 2",
+        "restart api",
+        "rollout undo api",
+        "access request",
+    ],
 )
-def test_a_message_that_the_history_cannot_keep_is_refused(words: str) -> None:
+def test_a_message_that_is_not_text_is_refused(words: str) -> None:
     command, *rest = words.split()
 
     with pytest.raises(CommandError, match="--message: not UTF-8 text") as refusal:

@@ -19,6 +19,7 @@ from datum_compute.cli.arguments import (
     add_action,
     add_confirmation_flag,
     parse_duration,
+    parse_text,
 )
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
@@ -45,7 +46,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Request access to compute for the project",
         ("access request", 'access request --message "for the shop" --wait'),
     )
-    asking.add_argument("--message", metavar="TEXT", help="message for the approver")
+    asking.add_argument(
+        "--message", type=parse_text, metavar="TEXT", help="message for the approver"
+    )
     asking.add_argument("--wait", action="store_true", help="wait until it is active")
     asking.add_argument(
         "--timeout",

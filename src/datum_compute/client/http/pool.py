@@ -14,9 +14,10 @@ from typing import Any
 from datum_compute.client import errors
 from datum_compute.client.http.connection import HttpConnection
 
-IDLE_SECONDS = 15.0
-"""How long a connection is kept without use. Below the idle limits of servers and proxies,
-a minute or more, so that a request rarely meets one that its server is closing."""
+IDLE_SECONDS = 45.0
+"""How long a connection is kept without use: long, since to open another over TLS takes more time
+of the processor than several requests. Below the idle limits of servers and proxies, a minute or
+more, so that a request rarely meets one that its server is closing."""
 
 Connect = Callable[[], Coroutine[Any, Any, HttpConnection]]
 """Opens a connection. Raises ``ConnectFailed`` alone."""

@@ -68,6 +68,22 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
+_NO_METADATA = ObjectMeta()
+
+
+class Fields(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True, gc=False):
+    """What most objects consist of, so that one pass over the bytes reads it all: the
+    ``managedFields`` of a real server are longer than the rest. An object that has other fields
+    does not decode as this, and takes two passes."""
+
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = _NO_METADATA
+    spec: msgspec.Raw = EMPTY
+    status: msgspec.Raw = EMPTY
+    data: msgspec.Raw = EMPTY
+
+
 class _WireList(msgspec.Struct, kw_only=True, rename="camel"):
     items: list[dict[str, msgspec.Raw]] = []
     metadata: ListMeta = msgspec.field(default_factory=lambda: ListMeta())
@@ -135,13 +151,27 @@ class Object:
     @classmethod
     def from_wire(cls, body: bytes | msgspec.Raw) -> Object:
         """Decode one object. Raises :class:`msgspec.DecodeError` when it is not one."""
-        return cls._of(_decode_fields(body))
+        try:
+            return cls.from_fields(_decode_usual_fields(body))
+        except msgspec.ValidationError:
+            return cls._of(_decode_fields(body))
+
+    @classmethod
+    def from_fields(cls, fields: Fields) -> Object:
+        return cls(
+            fields.api_version,
+            fields.kind,
+            fields.metadata,
+            # Raw is a view into the buffer it was decoded from; copying lets go of the rest.
+            fields.spec.copy(),
+            fields.status.copy(),
+            fields.data.copy(),
+        )
 
     @classmethod
     def _of(cls, fields: dict[str, msgspec.Raw], api_version: str = "", kind: str = "") -> Object:
         take = fields.pop
         metadata = take("metadata", None)
-        # Raw is a view into the buffer it was decoded from; copying lets go of the rest.
         return cls(
             _decode_text(take("apiVersion", _NO_TEXT)) or api_version,
             _decode_text(take("kind", _NO_TEXT)) or kind,
@@ -246,7 +276,6 @@ class ObjectList:
 WireObject = Mapping[str, Any]
 """What we write: plain JSON values, with :class:`msgspec.Raw` where a subtree is copied."""
 
-_NO_METADATA = ObjectMeta()
 _set = msgspec.structs.force_setattr
 
 
@@ -261,6 +290,7 @@ def _first_equal(values: tuple[T, ...]) -> tuple[T, ...]:
 
 _DECODE_ERRORS = (msgspec.DecodeError, RecursionError)
 _NO_TEXT = msgspec.Raw(b'""')
+_decode_usual_fields = msgspec.json.Decoder(Fields).decode
 _decode_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_metadata = msgspec.json.Decoder(ObjectMeta).decode
 _decode_text = msgspec.json.Decoder(str).decode
@@ -274,18 +304,22 @@ KNOWN_SPECS = 512
 and the Instances of a deployment have the same spec; a view is read-only, so they share it."""
 
 
+def prepare_view(kind: type) -> None:
+    """Build what reads this view, which the first object of its kind would wait for."""
+    _decoders[kind] = [
+        (field.name, _reader(field.name, field.type))
+        for field in msgspec.structs.fields(kind)
+        if field.name != "metadata"
+    ]
+
+
 def _decode_view(obj: Object, kind: type[V]) -> V:
-    decoders = _decoders.get(kind)
-    if decoders is None:
-        decoders = _decoders[kind] = [
-            (field.name, _reader(field.name, field.type))
-            for field in msgspec.structs.fields(kind)  # type: ignore[arg-type]  # all are Structs
-            if field.name != "metadata"
-        ]
+    if kind not in _decoders:
+        prepare_view(kind)
     values: dict[str, Any] = {"metadata": obj.metadata}
     problems: dict[str, str] = {}
     obj.problems = _NO_PROBLEMS
-    for name, read in decoders:
+    for name, read in _decoders[kind]:
         raw: msgspec.Raw = getattr(obj, name)
         # A subtree that is absent or null takes the view's default.
         if not raw or (body := bytes(raw)) == b"null":

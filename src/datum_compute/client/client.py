@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from datum_compute import __version__
-from datum_compute.api.meta import Object, ObjectList, WireObject
+from datum_compute.api.meta import Fields, Object, ObjectList, WireObject
 from datum_compute.api.scheme import Resource
 from datum_compute.client import errors
 from datum_compute.client.auth.credentials import ClientIdentity, TokenSource, credential_of
@@ -364,6 +364,16 @@ class ApiClient:
     def _event(self, call: ClientCall, line: bytes) -> WatchEvent | None:
         """The event of a line; None when its object cannot be read."""
         try:
+            usual = _decode_usual_event(line)
+        except DECODE_ERRORS:
+            return self._unusual_event(call, line)
+        known = _USUAL_EVENTS.get(usual.type)
+        if known is None or not usual.object.metadata.name:
+            return self._unusual_event(call, line)
+        return WatchEvent(known, Object.from_fields(usual.object))
+
+    def _unusual_event(self, call: ClientCall, line: bytes) -> WatchEvent | None:
+        try:
             event = _decode_event(line)
             kind = EventType(event.type) if event.type != "ERROR" else None
         except (*DECODE_ERRORS, ValueError) as error:
@@ -389,11 +399,18 @@ class ApiClient:
         return (*self._write_options, ("dryRun", "All")) if dry_run else self._write_options
 
 
+class _UsualEvent(msgspec.Struct):
+    type: str
+    object: Fields
+
+
 class _WireEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
 
+_USUAL_EVENTS = {each.value: each for each in EventType if each is not EventType.BOOKMARK}
+_decode_usual_event = msgspec.json.Decoder(_UsualEvent).decode
 _decode_event = msgspec.json.Decoder(_WireEvent).decode
 
 

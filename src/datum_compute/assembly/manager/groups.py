@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from datum_compute.api.kinds import KINDS
+from datum_compute.api.meta import prepare_view
 from datum_compute.assembly.manager.plane_clients import PlaneClients
 from datum_compute.assembly.manager.settings import (
     NO_PROVIDER,
@@ -39,6 +41,8 @@ logger = get_logger(__name__)
 def build_manager(
     env: Environment, settings: ManagerSettings, planes: PlaneClients, metrics: MetricsRegistry
 ) -> Manager:
+    for kind in KINDS:
+        prepare_view(kind.view)
     leadership = _leadership(env, settings, planes)
     manager = Manager("compute-manager", env, metrics=metrics, leadership=leadership)
     if settings.management:

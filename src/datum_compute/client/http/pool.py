@@ -120,8 +120,8 @@ class ConnectionPool:
     def _sweep(self) -> None:
         """Drop what has been idle for long, and come back when the next one will be."""
         loop = asyncio.get_running_loop()
-        oldest = loop.time() - IDLE_SECONDS
-        while self._idle and self._idle[0][0] <= oldest:
+        # The sum that the timer is set to, which rounding makes differ from a difference.
+        while self._idle and self._idle[0][0] + IDLE_SECONDS <= loop.time():
             self._idle.pop(0)[1].abort()
         self._sweeper = None
         if self._idle:

@@ -70,6 +70,16 @@ async def test_idle_connections_are_closed_after_a_while() -> None:
     assert (await pool.acquire()) not in (first, second)
 
 
+async def test_idle_connections_are_closed_at_the_time_their_timer_is_set_to() -> None:
+    server = FakeServer()
+    pool = server.pool()
+    await asyncio.sleep(0.01)  # with which the sum of both times is rounded
+    pool.release(await pool.acquire())
+    await asyncio.sleep(IDLE_SECONDS + 0.01)
+
+    assert server.open_sockets() == 0
+
+
 async def test_an_idle_connection_closed_by_the_server_is_not_used() -> None:
     server = FakeServer()
     pool = server.pool()

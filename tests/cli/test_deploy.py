@@ -440,6 +440,8 @@ def test_cities_are_added_and_removed_beside_those_that_stay() -> None:
         for flags, wrong in (
             ("--remove-city=DFW", '--remove-city "DFW": workload "api" runs only in LHR, IAD'),
             ("--remove-city=LHR,IAD", '--remove-city would leave "api" without a city'),
+            ("--city=+DFW", "Try:  --add-city DFW"),
+            ("--city=LHR,-iad", "Try:  --remove-city IAD"),
             ("--add-city=", "--add-city: expected at least one city"),
             ("--add-city=dfw --remove-city=DFW", "--add-city and --remove-city both name DFW"),
             ("--add-city=LHR --remove-city=LHR", "--add-city and --remove-city both name LHR"),

@@ -479,6 +479,7 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
         "--image='a b'",
         "--image=Nginx",
         "--city=",
+        "--city=+LHR",
         "--instance-type=' '",
         "--network=No",
         "--env=A",

@@ -178,10 +178,20 @@ def _read_cities(entries: Sequence[str] | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(city for city in cities if city))
 
 
+_SIGNS = {"+": "--add-city", "-": "--remove-city"}
+
+
 def _check_cities(flag: str) -> Callable[[Sequence[str]], None]:
     def check(cities: Sequence[str]) -> None:
         if not cities:
             raise usage(f"{flag}: expected at least one city", AddFlag(flag, "DFW,LHR"))
+        for city in cities:
+            if change := _SIGNS.get(city[0]):
+                raise usage(
+                    f'{flag} "{city}": expected a city code; {flag} replaces the cities of the'
+                    f" workload, {change} changes them",
+                    AddFlag(change, city[1:]),
+                )
 
     return check
 

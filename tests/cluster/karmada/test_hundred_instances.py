@@ -94,8 +94,8 @@ async def test_a_hundred_instances_over_two_cells(
         total = Usage(*(getattr(total, k) + getattr(spent, k) for k in Usage.__annotations__))
         lines.append(
             f"{what}: {seconds:.1f} s; hub writes per Instance {spent.hub_revision / 100:.1f},"
-            f" ours {spent.our_hub_writes / 100:.1f}; CPU seconds: ours {spent.ours:.1f},"
-            f" Karmada {spent.karmada:.1f}, API servers {spent.api_servers:.1f},"
+            f" ours {spent.our_hub_writes / 100:.1f}; CPU seconds: ours {spent.ours:.2f},"
+            f" Karmada {spent.karmada:.2f}, API servers {spent.api_servers:.1f},"
             f" etcd {spent.etcd:.1f}"
         )
 
@@ -115,7 +115,7 @@ async def test_a_hundred_instances_over_two_cells(
     await measured("100 Instances from nothing", HUNDRED, deploy)
     created = total
     for name, pods in on.managers.items():
-        spent = ", ".join(f"{cpu_seconds(pod.pid) - before[pod.pid]:.1f}" for pod in pods)
+        spent = ", ".join(f"{cpu_seconds(pod.pid) - before[pod.pid]:.2f}" for pod in pods)
         sizes = ", ".join(f"{resident_mib(pod.pid):.0f}" for pod in pods)
         lines.append(f"replicas of {name}: CPU seconds {spent}; resident memory {sizes} MiB")
     await measured("image of 100 Instances", rolled, roll)

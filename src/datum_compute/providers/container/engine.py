@@ -119,6 +119,12 @@ class ContainerEngine:
         created = await self._call("POST", "/containers/create", params={"name": name}, body=body)
         return str(created["Id"])
 
+    async def free_name(self, name: str) -> None:
+        """For a name that is taken: podman that was killed in the middle of a creation keeps the
+        name in its storage, and shows no container of it. A removal by this name ends that."""
+        if await self.inspect(name) is None:
+            await self.remove(name)
+
     async def start(self, container: str) -> None:
         await self._call("POST", f"/containers/{container}/start")
 

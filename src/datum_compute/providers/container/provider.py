@@ -426,10 +426,12 @@ class ContainerProvider:
                     if failures.is_address_taken(error):
                         self._leave_address(target.uid, error)
                         raise NotReady(MOVES, delay=MOVE_SECONDS) from error
-                    if not failures.is_name_taken(error):
-                        if run.attachment.network:
-                            self._networks.recheck(run.attachment.network)
-                        raise failures.explain_refusal(error, container.name) from error
+                    if failures.is_name_taken(error):
+                        await self._engine().free_name(name)
+                        continue
+                    if run.attachment.network:
+                        self._networks.recheck(run.attachment.network)
+                    raise failures.explain_refusal(error, container.name) from error
 
     def _adopt(self, uid: str, inspected: dict[str, Any]) -> spec.Attachment:
         return self._attachments.adopt(uid, _labels(inspected))
@@ -510,6 +512,9 @@ class ContainerProvider:
                 for identifier in spec.removal_order(found):
                     await engine.remove(identifier)
                 self._end_leftovers(target.uid, found)
+                sandbox = target.instance.spec.runtime.sandbox
+                for container in sandbox.containers if sandbox and not found else ():
+                    await engine.free_name(spec.container_name(target.instance, container.name))
                 await self._volumes.remove(target.uid, target.instance.metadata.name)
             run.removed = True
         finally:

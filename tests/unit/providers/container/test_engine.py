@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from datum_compute.providers.container import failures
 from datum_compute.providers.container.engine import ContainerEngine, EngineRefused
 
 pytestmark = pytest.mark.realtime
@@ -96,3 +97,45 @@ class PodmanInRemoval(Podman):
 async def test_a_container_that_is_removed_while_it_is_inspected_is_gone(tmp_path: Path) -> None:
     async with engine_of(PodmanInRemoval(), tmp_path) as engine:
         assert await engine.inspect("b") is None
+
+
+class PodmanWithReservedName(Podman):
+    """Has the name of a container in its storage that it did not finish to create."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reserved = {"web"}
+
+    def answer(self, method: str, path: str) -> tuple[int, Any]:
+        name = path.rpartition("/")[2]
+        if path.endswith("/containers/create"):
+            if self.reserved:
+                text = 'creating container storage: the container name "web" is already in use by 5'
+                return 500, {"message": text}
+            return 201, {"Id": "new"}
+        if method == "DELETE" and name in self.reserved:
+            self.reserved.remove(name)
+            return 204, None
+        if path.endswith("/containers/web/json"):
+            return 404, {"message": "no such container"}
+        if path.endswith("/containers/a/json"):
+            return 200, {"Id": "a"}
+        return super().answer(method, path)
+
+
+async def test_a_name_left_by_a_creation_that_was_cut_off_is_freed(tmp_path: Path) -> None:
+    async with engine_of(PodmanWithReservedName(), tmp_path) as engine:
+        with pytest.raises(EngineRefused) as refused:
+            await engine.create("web", {})
+        assert failures.is_name_taken(refused.value)
+        await engine.free_name("web")
+
+        assert await engine.create("web", {}) == "new"
+
+
+async def test_a_container_that_exists_keeps_its_name(tmp_path: Path) -> None:
+    podman = PodmanWithReservedName()
+    async with engine_of(podman, tmp_path) as engine:
+        await engine.free_name("a")
+
+    assert "a" in podman.states

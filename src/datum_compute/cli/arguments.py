@@ -176,8 +176,9 @@ class Parser(argparse.ArgumentParser):
         try:
             found, left = super().parse_known_args(words, self._parsed)
         except argparse.ArgumentError as error:
-            where = f"{error.argument_name}: " if error.argument_name else ""
-            raise errors.usage(f"{where}{error.message}", self._help()) from None
+            if not error.argument_name:  # so Python 3.13 reports arguments that are missing
+                self.error(error.message)
+            raise errors.usage(f"{error.argument_name}: {error.message}", self._help()) from None
         if rest:
             setattr(found, self.rest, [*getattr(found, self.rest), *rest])
         self._refuse_unknown_flags(left)

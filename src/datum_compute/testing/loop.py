@@ -151,9 +151,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._ready.clear()
         if self._order is not None and len(batch) > 1:
             batch = _permuted(batch, self._order)
+        handle: asyncio.Handle | None
         for handle in batch:
             if not handle._cancelled:
                 handle._run()
+        # The traceback of a task's error may keep this frame, which would keep the task: its error
+        # was then never reported as unretrieved.
+        batch.clear()
+        handle = None
 
     def _jump(self) -> None:
         if not self._scheduled:

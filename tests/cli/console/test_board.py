@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,18 +12,10 @@ from hypothesis import strategies as st
 from datum_compute.cli.console import board as boards
 from datum_compute.cli.console.board import Board, is_detail, stream
 from datum_compute.testing.environment import SimulatedEnvironment
-from datum_compute.testing.loop import VirtualLoop
+from datum_compute.testing.loop import run
 
 KEYS = ("workloads/a", "workloads/b", "instances/c", "why/a", "why/b")
 STATES = st.dictionaries(st.sampled_from(KEYS), st.integers(0, 3))
-
-
-def on_virtual_time(work: Callable[[], Any]) -> Any:
-    loop = VirtualLoop(0)
-    try:
-        return loop.run_until_complete(work())
-    finally:
-        loop.close()
 
 
 def apply(known: dict[str, Any], changes: dict[str, bytes]) -> None:
@@ -54,7 +45,7 @@ def test_a_reader_knows_what_the_board_knows(
             if not is_detail(key) or key == f"why/{focus}"
         }
 
-    on_virtual_time(follow)
+    run(follow())
 
 
 def test_what_is_not_owned_stays() -> None:
@@ -66,7 +57,7 @@ def test_what_is_not_owned_stays() -> None:
 
         assert board.changes(0, "a") == {"workloads/a": b"1", "why/a": b"null"}
 
-    on_virtual_time(work)
+    run(work())
 
 
 def test_the_same_models_are_no_change() -> None:
@@ -77,7 +68,7 @@ def test_the_same_models_are_no_change() -> None:
 
         assert board.revision == 1
 
-    on_virtual_time(work)
+    run(work())
 
 
 def test_removed_models_are_remembered_in_a_bounded_number() -> None:
@@ -93,7 +84,7 @@ def test_removed_models_are_remembered_in_a_bounded_number() -> None:
         assert board.knows(board.revision)
         assert not board.knows(board.revision + 1)
 
-    on_virtual_time(work)
+    run(work())
 
 
 def test_a_stream_sends_no_more_than_five_messages_a_second() -> None:
@@ -116,7 +107,7 @@ def test_a_stream_sends_no_more_than_five_messages_a_second() -> None:
 
         assert 20 < messages <= 50
 
-    on_virtual_time(work)
+    run(work())
 
 
 def test_a_stream_says_that_it_is_there_though_nothing_changes() -> None:
@@ -130,7 +121,7 @@ def test_a_stream_says_that_it_is_there_though_nothing_changes() -> None:
         assert b'"models":{}' in second
         assert asyncio.get_running_loop().time() < 20
 
-    on_virtual_time(work)
+    run(work())
 
 
 def test_a_large_message_is_sent_in_parts() -> None:
@@ -146,4 +137,4 @@ def test_a_large_message_is_sent_in_parts() -> None:
         data = b"".join(parts).split(b"data: ")[1]
         assert len(msgspec.json.decode(data)["models"]) == 1000
 
-    on_virtual_time(work)
+    run(work())

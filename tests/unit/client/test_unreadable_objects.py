@@ -228,7 +228,7 @@ def test_remembered_reports_are_bounded() -> None:
         b'{"kind": "RealmList", "items": 5}',
         b'{"kind": "RealmList", "items": [], "metadata": {"resourceVersion": 5}}',
         b'{"error": "log in first"}',
-        b'{"kind": "RealmList", "items": [' + b"[" * 5000 + b"]" * 5000 + b"]}",
+        b'{"kind": "RealmList", "items": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}",
     ],
 )
 async def test_a_body_that_is_no_list_is_malformed_and_not_an_empty_list(body: bytes) -> None:

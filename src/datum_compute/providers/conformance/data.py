@@ -176,7 +176,8 @@ async def files_of_a_volume_cannot_be_changed(cell: Harness) -> None:
 async def changed_data_is_there_after_a_restart(cell: Harness) -> None:
     await put_config_map(cell, "settings", colour="blue")
     container = {
-        **shell(f'echo "$COLOUR $(cat /etc/data/colour)"; {IDLE}'),
+        # More than once: a kubelet renews files beside the start of the container.
+        **shell('while :; do echo "$COLOUR $(cat /etc/data/colour)"; sleep 1; done'),
         "env": [variable("COLOUR", "configMap", "settings", "colour")],
         "volumeAttachments": [{"name": "data", "mountPath": "/etc/data"}],
     }

@@ -106,6 +106,8 @@ def test_a_shell_has_this_terminal_and_its_size(person: Person) -> None:
     terminal.types("hostname; cat")
     terminal.sees("hello-default-lhr-0\r\n")
     assert not terminal.shows_typing
+    terminal.types("again")
+    terminal.sees("again\r\nagain\r\n")  # of the terminal and of cat, which the next key ends
     terminal.types(CTRL_C)
     terminal.sees("/ # ")
     terminal.resize(99, 33)

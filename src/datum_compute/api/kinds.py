@@ -15,7 +15,16 @@ from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.networking import v1alpha as networking
-from datum_compute.api.planes import CELL, HUB, PROJECT, ROOT, PlaneType
+from datum_compute.api.planes import (
+    ALLOWANCES,
+    COMPUTE,
+    NETWORKS,
+    PLANE_TYPES,
+    PROJECTS,
+    PROPAGATION,
+    SUBNETS,
+    PlaneType,
+)
 from datum_compute.api.printer_columns import (
     ACTIVE,
     AGE,
@@ -39,7 +48,8 @@ class Kind:
 
     resource: Resource
     view: type[msgspec.Struct]
-    planes: tuple[PlaneType, ...]
+    kind_set: str
+    """The planes whose type names this set serve it."""
     conditions: tuple[DeclaredCondition, ...] = ()
     context: str = ""
     """In which of Milo's contexts discovery shows it; everywhere when empty."""
@@ -52,8 +62,12 @@ class Kind:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
 
+    @property
+    def planes(self) -> tuple[PlaneType, ...]:
+        """The types of plane that serve it."""
+        return tuple(each for each in PLANE_TYPES if self.kind_set in each.kinds)
 
-_COMPUTE: tuple[PlaneType, ...] = (PROJECT, HUB, CELL)
+
 _PROJECT = "Project"
 _PLATFORM = "Platform"
 
@@ -61,7 +75,7 @@ COMPUTE_KINDS = (
     Kind(
         compute.WORKLOADS,
         compute.Workload,
-        _COMPUTE,
+        COMPUTE,
         compute.WORKLOAD_CONDITIONS,
         _PROJECT,
         nested=(("status.placements[]", compute.PLACEMENT_CONDITIONS),),
@@ -72,7 +86,7 @@ COMPUTE_KINDS = (
     Kind(
         compute.WORKLOAD_DEPLOYMENTS,
         compute.WorkloadDeployment,
-        _COMPUTE,
+        COMPUTE,
         compute.WORKLOAD_DEPLOYMENT_CONDITIONS,
         _PROJECT,
         short_names=("wd",),
@@ -88,7 +102,7 @@ COMPUTE_KINDS = (
     Kind(
         compute.INSTANCES,
         compute.Instance,
-        _COMPUTE,
+        COMPUTE,
         compute.INSTANCE_CONDITIONS,
         _PROJECT,
         compute.default_status(),
@@ -109,7 +123,7 @@ NETWORKING_KINDS = (
     Kind(
         networking.NETWORKS,
         networking.Network,
-        (PROJECT, CELL),
+        NETWORKS,
         networking.NETWORK_CONDITIONS,
         _PROJECT,
         networking.default_network_status(),
@@ -118,7 +132,7 @@ NETWORKING_KINDS = (
     Kind(
         networking.NETWORK_CONTEXTS,
         networking.NetworkContext,
-        (CELL,),
+        SUBNETS,
         networking.NETWORK_CONTEXT_CONDITIONS,
         columns=(
             AGE,
@@ -130,7 +144,7 @@ NETWORKING_KINDS = (
     Kind(
         networking.NETWORK_BINDINGS,
         networking.NetworkBinding,
-        (CELL,),
+        SUBNETS,
         networking.NETWORK_BINDING_CONDITIONS,
         columns=(
             AGE,
@@ -142,7 +156,7 @@ NETWORKING_KINDS = (
     Kind(
         networking.SUBNET_CLAIMS,
         networking.SubnetClaim,
-        (CELL,),
+        SUBNETS,
         networking.SUBNET_CLAIM_CONDITIONS,
         default_status=networking.default_subnet_status(),
         columns=(AGE, PrinterColumn("Subnet", ".status.subnetRef.name"), *READY),
@@ -150,7 +164,7 @@ NETWORKING_KINDS = (
     Kind(
         networking.SUBNETS,
         networking.Subnet,
-        (CELL,),
+        SUBNETS,
         networking.SUBNET_CONDITIONS,
         default_status=networking.default_subnet_status(),
         columns=(
@@ -163,7 +177,7 @@ NETWORKING_KINDS = (
     Kind(
         networking.LOCATIONS,
         networking.Location,
-        (PROJECT, CELL),
+        NETWORKS,
         networking.LOCATION_CONDITIONS,
         _PROJECT,
         columns=(AGE, CITY, *READY),
@@ -171,7 +185,7 @@ NETWORKING_KINDS = (
     Kind(
         networking.LOCATION_BINDINGS,
         networking.LocationBinding,
-        (PROJECT, CELL),
+        NETWORKS,
         networking.LOCATION_BINDING_CONDITIONS,
         _PROJECT,
         columns=(AGE, CITY, *AVAILABLE),
@@ -182,7 +196,7 @@ MILO_KINDS = (
     Kind(
         resourcemanager.ORGANIZATIONS,
         resourcemanager.Organization,
-        (ROOT,),
+        PROJECTS,
         resourcemanager.ORGANIZATION_CONDITIONS,
         _PLATFORM,
         columns=(PrinterColumn("Type", ".spec.type"), *READY, AGE),
@@ -190,7 +204,7 @@ MILO_KINDS = (
     Kind(
         resourcemanager.PROJECTS,
         resourcemanager.Project,
-        (ROOT,),
+        PROJECTS,
         resourcemanager.PROJECT_CONDITIONS,
         "Organization",
         columns=(AGE, *READY),
@@ -198,7 +212,7 @@ MILO_KINDS = (
     Kind(
         quota.RESOURCE_REGISTRATIONS,
         quota.ResourceRegistration,
-        (ROOT,),
+        PROJECTS,
         quota.RESOURCE_REGISTRATION_CONDITIONS,
         _PLATFORM,
         columns=(
@@ -211,7 +225,7 @@ MILO_KINDS = (
     Kind(
         quota.GRANT_CREATION_POLICIES,
         quota.GrantCreationPolicy,
-        (ROOT,),
+        PROJECTS,
         quota.GRANT_CREATION_POLICY_CONDITIONS,
         _PLATFORM,
         columns=(
@@ -224,7 +238,7 @@ MILO_KINDS = (
     Kind(
         quota.RESOURCE_GRANTS,
         quota.ResourceGrant,
-        (PROJECT,),
+        ALLOWANCES,
         quota.RESOURCE_GRANT_CONDITIONS,
         "Organization,Project",
         columns=(PrinterColumn("Consumer", ".spec.consumerRef.name"), *ACTIVE, AGE),
@@ -232,7 +246,7 @@ MILO_KINDS = (
     Kind(
         quota.ALLOWANCE_BUCKETS,
         quota.AllowanceBucket,
-        (PROJECT,),
+        ALLOWANCES,
         context="Organization,Project",
         columns=(
             PrinterColumn("Resource", ".spec.resourceType"),
@@ -246,7 +260,7 @@ MILO_KINDS = (
     Kind(
         quota.RESOURCE_CLAIMS,
         quota.ResourceClaim,
-        (PROJECT,),
+        ALLOWANCES,
         quota.RESOURCE_CLAIM_CONDITIONS,
         "Organization,Project",
         quota.default_claim_status(),
@@ -260,7 +274,7 @@ MILO_KINDS = (
     Kind(
         services.SERVICES,
         services.Service,
-        (ROOT,),
+        PROJECTS,
         services.SERVICE_CONDITIONS,
         _PLATFORM,
         columns=(
@@ -272,7 +286,7 @@ MILO_KINDS = (
     Kind(
         services.SERVICE_CONFIGURATIONS,
         services.ServiceConfiguration,
-        (ROOT,),
+        PROJECTS,
         services.SERVICE_CONFIGURATION_CONDITIONS,
         _PLATFORM,
         columns=(
@@ -285,7 +299,7 @@ MILO_KINDS = (
     Kind(
         services.SERVICE_ENTITLEMENTS,
         services.ServiceEntitlement,
-        (PROJECT,),
+        ALLOWANCES,
         services.SERVICE_ENTITLEMENT_CONDITIONS,
         _PROJECT,
         columns=(
@@ -303,7 +317,7 @@ KARMADA_KINDS = (
     Kind(
         karmada.CLUSTERS,
         karmada.Cluster,
-        (HUB,),
+        PROPAGATION,
         karmada.CLUSTER_CONDITIONS,
         columns=(
             PrinterColumn("Version", ".status.kubernetesVersion"),
@@ -315,7 +329,7 @@ KARMADA_KINDS = (
     Kind(
         karmada.PROPAGATION_POLICIES,
         karmada.PropagationPolicy,
-        (HUB,),
+        PROPAGATION,
         columns=(
             PrinterColumn("Conflict-Resolution", ".spec.conflictResolution"),
             PrinterColumn("Priority", ".spec.priority", "integer"),
@@ -325,7 +339,7 @@ KARMADA_KINDS = (
     Kind(
         karmada.RESOURCE_BINDINGS,
         karmada.ResourceBinding,
-        (HUB,),
+        PROPAGATION,
         karmada.RESOURCE_BINDING_CONDITIONS,
         columns=(
             condition("Scheduled", "Scheduled"),
@@ -336,7 +350,7 @@ KARMADA_KINDS = (
     Kind(
         karmada.WORKS,
         karmada.Work,
-        (HUB,),
+        PROPAGATION,
         karmada.WORK_CONDITIONS,
         columns=(
             PrinterColumn("Workload-Kind", ".spec.workload.manifests[0].kind"),
@@ -348,7 +362,7 @@ KARMADA_KINDS = (
     Kind(
         karmada.INTERPRETER_CUSTOMIZATIONS,
         karmada.InterpreterCustomization,
-        (HUB,),
+        PROPAGATION,
         columns=(
             PrinterColumn("Target-API-Version", ".spec.target.apiVersion"),
             PrinterColumn("Target-Kind", ".spec.target.kind"),

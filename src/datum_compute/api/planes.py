@@ -3,7 +3,7 @@
 A plane is one API server as a client sees it. The root plane and the hub exist once and are
 named as their type (``root``, ``hub``); the others are named TYPE/NAME (``project/demo``,
 ``cell/dfw``). A new type is one record here and the line of the assembly that names its
-planes; the kinds it serves name it in :attr:`datum_compute.api.kinds.Kind.planes`.
+planes.
 
 The CLI's short commands import this module, so it imports ``typing`` alone.
 """
@@ -11,6 +11,14 @@ The CLI's short commands import this module, so it imports ``typing`` alone.
 from __future__ import annotations
 
 from typing import NamedTuple
+
+# The sets of kinds that planes serve; :mod:`datum_compute.api.kinds` has their members.
+COMPUTE = "compute"
+NETWORKS = "networks"
+SUBNETS = "subnets"
+PROJECTS = "projects"
+ALLOWANCES = "allowances"
+PROPAGATION = "propagation"
 
 MILO_SYSTEM_NAMESPACE = "milo-system"
 """Where Milo keeps a project's quota."""
@@ -22,6 +30,8 @@ class PlaneType(NamedTuple):
     name: str
     path: str
     """Where a plane is served; ``{}`` is its name, and absent where there is only one."""
+    kinds: tuple[str, ...] = ()
+    """The sets of kinds that it serves beside the built-in ones."""
     namespaces: tuple[str, ...] = ("default",)
     """What a plane has from its creation."""
     placeholder: str = "NAME"
@@ -44,14 +54,15 @@ class PlaneType(NamedTuple):
         return f"{self.name}/{name}" if name else self.name
 
 
-ROOT = PlaneType("root", "")
+ROOT = PlaneType("root", "", (PROJECTS,))
 PROJECT = PlaneType(
     "project",
     "/apis/resourcemanager.miloapis.com/v1alpha1/projects/{}/control-plane",
+    (COMPUTE, NETWORKS, ALLOWANCES),
     ("default", MILO_SYSTEM_NAMESPACE),
 )
-HUB = PlaneType("hub", "/clusters/hub")
-CELL = PlaneType("cell", "/clusters/{}", placeholder="CITY")
+HUB = PlaneType("hub", "/clusters/hub", (COMPUTE, PROPAGATION))
+CELL = PlaneType("cell", "/clusters/{}", (COMPUTE, NETWORKS, SUBNETS), placeholder="CITY")
 
 PLANE_TYPES = (PROJECT, HUB, CELL, ROOT)
 

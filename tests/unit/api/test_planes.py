@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datum_compute.api import planes
+from datum_compute.api.kinds import KINDS
 from datum_compute.api.planes import CELL, HUB, PLANE_TYPES, PROJECT, ROOT, PlaneType
 from datum_compute.api.resourcemanager.v1alpha1 import PROJECTS
 
@@ -66,3 +67,9 @@ def test_a_singleton_takes_no_name_and_other_types_need_one() -> None:
     for plane_type, name in [(ROOT, "x"), (HUB, "x"), (CELL, ""), (PROJECT, "")]:
         with pytest.raises(ValueError, match=plane_type.name):
             plane_type.plane(name)
+
+
+def test_planes_serve_the_sets_of_kinds_that_there_are() -> None:
+    served = {name for plane_type in PLANE_TYPES for name in plane_type.kinds}
+
+    assert served == {kind.kind_set for kind in KINDS}

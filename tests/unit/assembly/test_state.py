@@ -168,6 +168,21 @@ def test_the_kubeconfig_is_private_and_goes_with_a_reset(state: StateDirectory) 
     assert not state.kubeconfig.exists()
 
 
+def test_a_reset_removes_every_file_of_the_store_and_nothing_else(state: StateDirectory) -> None:
+    of_any_engine = ["state.db", "state.db-wal", "state.db-00001.log"]
+    for name in [*of_any_engine, "notes.txt", "state.db.mine"]:
+        (state.path / name).write_text("")
+
+    state.reset()
+
+    assert sorted(each.name for each in state.path.iterdir()) == [
+        "lock",
+        "notes.txt",
+        "state.db.mine",
+    ]
+    assert not state.has_state()
+
+
 def test_a_grant_of_some_resources_keeps_the_default_of_the_others(state: StateDirectory) -> None:
     (state.path / "settings.json").write_text('{"cities": ["DFW"], "grant": {"instances": 5}}')
 

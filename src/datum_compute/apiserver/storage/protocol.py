@@ -386,7 +386,8 @@ class Store(Protocol):
 
 
 class Engine(Protocol):
-    """What the module of an engine offers, besides the stores it opens."""
+    """What the module of an engine offers, besides the stores it opens. It keeps everything in
+    files at the path of the store, and at that path followed by a dash and a name of its own."""
 
     def open_store(self, env: Environment, path: str) -> Store:
         """The store at a path, created where nothing was ever stored. Raises StoreRefused."""

@@ -3,7 +3,7 @@
 ::
 
     settings.json    the settings of the first `local up`; later ones keep them
-    state.db         every plane, on one SQLite file
+    state.db         every plane, on one SQLite file; the engine may keep others beside it
     state.db-head    the last acknowledged commit; it is there once anything was stored
     damaged-…        what a repair replaced, one directory each
     ca.crt ca.key server.crt server.key
@@ -57,11 +57,9 @@ DEFAULT_GRANT = {"instances": 100, "vcpus": 400_000, "memory": 819_200}
 """What the demo project may use, in base units: instances, millicores, MiB."""
 
 
+_STORE = "state.db"
+
 _FILES = (
-    "state.db",
-    "state.db-wal",
-    "state.db-shm",
-    "state.db-head",
     "settings.json",
     "disconnected.json",
     "platform.json",
@@ -73,7 +71,7 @@ _FILES = (
     "server.crt",
     "server.key",
 )
-"""Every file of a platform except the lock."""
+"""Every file of a platform except the lock and those of its store."""
 
 _DAMAGED = "damaged-"
 """How the directories begin that hold what a repair replaced."""
@@ -149,7 +147,7 @@ class StateDirectory(state_reader.StateReader):
 
     @property
     def database(self) -> Path:
-        return self.path / "state.db"
+        return self.path / _STORE
 
     @property
     def certificate_authority(self) -> Path:
@@ -248,14 +246,15 @@ class StateDirectory(state_reader.StateReader):
         return not os.path.samestat(found, os.fstat(self._lock))
 
     def has_state(self) -> bool:
-        return any((self.path / name).exists() for name in _FILES)
+        return any(self._files())
 
     def reset(self) -> None:
         """Delete every file of a platform that is not running. Other files stay, in case the
         directory was given by mistake."""
         with self.hold():
+            for found in self._files():
+                found.unlink(missing_ok=True)
             for name in _FILES:
-                self._remove(name)
                 self._remove(f".{name}.new")
             for copy in self.path.glob(f"{_DAMAGED}*"):
                 shutil.rmtree(copy)
@@ -266,6 +265,11 @@ class StateDirectory(state_reader.StateReader):
 
     def announce(self, running: RunningPlatform) -> None:
         self._write("platform.json", running._asdict())
+
+    def _files(self) -> list[Path]:
+        """Those of a platform that are there."""
+        named = [self.path / name for name in (_STORE, *_FILES)]
+        return [each for each in named if each.exists()] + [*self.path.glob(f"{_STORE}-*")]
 
     def _object(self, name: str) -> dict[str, Any] | None:
         """A file that holds a JSON object; None if there is none. Raises StateUnusable if it holds

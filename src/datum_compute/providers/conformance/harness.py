@@ -155,7 +155,7 @@ class Harness(ABC):
 
     def failure(self, reason: str) -> Failure:
         """As real runtimes fail."""
-        return _FAILURES[reason]
+        return FAILURES[reason]
 
     async def restart(self) -> None:
         await self.stop()
@@ -356,7 +356,7 @@ def _first(body: Body) -> Body:
 
 MISSING_IMAGE = "localhost/no-such-image:1"
 
-_FAILURES = {
+FAILURES = {
     compute.REASON_IMAGE_UNAVAILABLE: Failure(
         lambda body: _first(body).update(image=MISSING_IMAGE), MISSING_IMAGE
     ),
@@ -370,3 +370,4 @@ _FAILURES = {
         lambda body: _first(body).update(resources={"limits": {"cpu": "4096"}}), "4096"
     ),
 }
+"""How to provoke each failure that every provider reports."""

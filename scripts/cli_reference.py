@@ -66,7 +66,7 @@ def _shared(commands: dict[str, Parser]) -> Iterator[str]:
     yield f"\n`-o` and `--no-headers` are for all commands but {_names(without_format)}.\n"
     yield f"{_names(without_target)} have their own flags instead of those from `--project` on.\n"
     yield f"Formats are {', '.join(f'`{each}`' for each in FORMATS)}.\n"
-    yield "`json` and `yaml` show flat views; what the API holds is in each view's `object`.\n"
+    yield "`json` and `yaml` show the same [fields](json.md).\n"
 
 
 def _names(leaves: list[Parser]) -> str:
@@ -104,6 +104,8 @@ def _command(parser: Parser, *, nested: bool) -> Iterator[str]:
     if own:
         yield "\n| | Meaning |\n|---|---|\n"
         yield from map(_row, own)
+    if parser.json_fields:
+        yield f"\n`-o json` shows {parser.json_fields}.\n"
     examples = re.findall(rf"^  ({errors.PROGRAM} .+)$", parser.epilog or "", re.MULTILINE)
     if examples:
         yield "\n```sh\n" + "\n".join(examples) + "\n```\n"

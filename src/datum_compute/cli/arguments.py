@@ -125,6 +125,8 @@ class Parser(argparse.ArgumentParser):
         """What ``add_subparsers`` returned, which has no public type."""
         self.examples: tuple[str, ...] = ()
         """Command lines without the program's name."""
+        self.json_fields = ""
+        """The fields of ``-o json``, in Markdown; empty where it has no such output."""
         self.rest = ""
         """The argument that takes all words after ``--`` as they are. argparse would take another
         ``--`` among them for its own."""

@@ -1,8 +1,8 @@
 """Every text the command line can print, collected from its source for reading in one go.
 
 A text is a string literal with several words, a column's title, or any literal that is passed
-to a function that prints. Docstrings and shell scripts are left out. In an f-string, braces
-hold the name of the value.
+to a function that prints. Docstrings, shell scripts and Markdown (fields for the reference) are
+left out. In an f-string, braces hold the name of the value.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ def _texts_of(tree: ast.Module) -> Iterator[str]:
 
 def _is_prose(text: str) -> bool:
     words = _VALUE.sub("", text)
-    is_script = text.count("\n") > 4
-    return bool(re.search(r"[^\W\d_]{2}", words) and _SEVERAL_WORDS.search(text)) and not is_script
+    if "`" in text or text.count("\n") > 4:
+        return False
+    return bool(re.search(r"[^\W\d_]{2}", words) and _SEVERAL_WORDS.search(text))
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:

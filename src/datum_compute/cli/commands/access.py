@@ -59,7 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_confirmation_flag(asking)
     for action in (status, asking):
-        add_output_flags(action)
+        add_output_flags(action, "`project`, `state`, `requested`, `active`, `message`")
 
 
 def run(context: Context) -> int:

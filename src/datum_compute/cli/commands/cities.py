@@ -41,7 +41,9 @@ WIDE = {**COLUMNS, "LOCATION": "location", "CLASS": "class"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "cities", "cities -o name")
-    add_output_flags(parser)
+    add_output_flags(
+        parser, "`city`, `displayName`, `status`, `unreachableSince`, `location`, `class`"
+    )
 
 
 def run(context: Context) -> int:

@@ -52,8 +52,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for each in (using, adding, removing):
         each.add_argument("name", metavar="NAME", help="name of the context")
-    for each in (listing, showing):
-        add_output_flags(each)
+    add_output_flags(listing, "`name`, `current`, `project`, `target`, `credential`")
+    add_output_flags(showing, "`project`, `server`, `selectedBy`, `credential`")
 
 
 def run(context: Context) -> int:

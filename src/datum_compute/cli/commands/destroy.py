@@ -9,7 +9,7 @@ from datum_compute.cli import queries
 from datum_compute.cli.arguments import add_confirmation_flag, add_wait_flags, set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags, count
+from datum_compute.cli.render.output import RESULT_FIELDS, add_output_flags, count
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 from datum_compute.client import errors
@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     add_confirmation_flag(parser)
     add_wait_flags(parser)
-    add_output_flags(parser)
+    add_output_flags(parser, RESULT_FIELDS)
 
 
 def run(context: Context) -> int:

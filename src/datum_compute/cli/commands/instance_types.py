@@ -17,7 +17,7 @@ WIDE = {**COLUMNS, "FULL NAME": "fullName"}
 
 def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "instance-types", "instance-types -o json")
-    add_output_flags(parser)
+    add_output_flags(parser, "`name`, `fullName`, `vcpus`, `memoryMiB`")
 
 
 def run(context: Context) -> int:

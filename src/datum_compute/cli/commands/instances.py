@@ -52,8 +52,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ),
     )
     describing.add_argument("name", metavar="NAME", type=workload_name, help="the instance")
-    for each in (listing, describing):
-        add_output_flags(each)
+    add_output_flags(
+        listing,
+        "`name`, `workload`, `placement`, `city`, `ordinal`, `externalIP`, `internalIP`,"
+        " `type`, `instanceType`, `age`, `created`, `status`, `stale`, `lastReport`",
+    )
+    add_output_flags(
+        describing,
+        "`name`, `workload`, `placement`, `city`, `externalIP`, `internalIP`, `type`,"
+        " `instanceType`, `created`, `status`, `statusDetail`, `stale`, `lastReport`, `message`,"
+        " `gates`, `events`",
+    )
 
 
 def run(context: Context) -> int:

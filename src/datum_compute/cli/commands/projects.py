@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_confirmation_flag(creating)
     add_wait_flags(creating)
     for each in (listing, creating):
-        add_output_flags(each)
+        add_output_flags(each, "`name`, `status`, `age`")
 
 
 def run(context: Context) -> int:

@@ -36,7 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help=f"only resources used at {CONSTRAINED:.0%}% or more, or with refusals",
     )
-    add_output_flags(parser)
+    add_output_flags(
+        parser,
+        "`resource`, `unit`, `limit`, `used`, `available`, `usage` (a share of 1), `cities`"
+        " (`city`, `inUse`, `refused`, `messages`)",
+    )
 
 
 def run(context: Context) -> int:

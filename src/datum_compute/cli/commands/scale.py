@@ -17,7 +17,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, unknown, usage
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags, count
+from datum_compute.cli.render.output import RESULT_FIELDS, add_output_flags, count
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import diff_specs, summarize_changes
 from datum_compute.cli.tables import NAMESPACE, WORKLOADS
@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_message_flag(parser)
     add_confirmation_flag(parser)
     add_rollout_flags(parser)
-    add_output_flags(parser)
+    add_output_flags(parser, RESULT_FIELDS)
 
 
 def run(context: Context) -> int:

@@ -29,7 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "status hello", "status hello -o json")
     parser.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
     add_watch_flag(parser)
-    add_output_flags(parser)
+    add_output_flags(
+        parser,
+        "`name`, `project`, `image`, `revision`, `health`, `healthDetail`, `stale`,"
+        " `created`, `placements`, `rollout` (`stage`, `message`), `sleep` (a sentence, where"
+        " its instances may sleep), `url` (where there is one)",
+    )
 
 
 def run(context: Context) -> int:

@@ -13,7 +13,7 @@ from datum_compute.cli.render.output import add_output_flags, show
 
 def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "version", "version -o json")
-    add_output_flags(parser)
+    add_output_flags(parser, "`name`, `version`")
 
 
 def run(context: Context) -> int:

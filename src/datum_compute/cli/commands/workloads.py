@@ -71,8 +71,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         ("workloads describe hello", "workloads describe hello -o yaml"),
     )
     describing.add_argument("name", metavar="NAME", type=workload_name, help="the workload")
-    for each in (listing, describing):
-        add_output_flags(each)
+    add_output_flags(
+        listing,
+        "`name`, `health`, `healthDetail`, `stale`, `ready`, `upToDate`, `desired`,"
+        " `placements` (how many), `cities`, `image`, `instanceType`, `age`, `created`, `url`"
+        " (where there is one)",
+    )
+    add_output_flags(
+        describing,
+        "`name`, `project`, `image`, `instanceType`, `revision`, `health`, `healthDetail`,"
+        " `stale`, `created`, `placements`, `instances` (`name`, `status`), `events`, `url`"
+        " (where there is one)",
+    )
 
 
 def run(context: Context) -> int:

@@ -10,12 +10,18 @@ from enum import Enum
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from datum_compute.cli.arguments import OneOf
+from datum_compute.cli.arguments import OneOf, Parser
 from datum_compute.cli.context import Context
 from datum_compute.cli.render import printable as marks
 from datum_compute.cli.render.printable import printable
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
+RESULT_FIELDS = (
+    "`name`, `action`, `image`, `revision`, `instances` (`name`, `city`, `address`), `url`"
+    " (where there is one)"
+)
+"""Of a command that writes; :mod:`.results` builds its view."""
+
 GAP = "   "
 LEAST_COLUMN = 6
 """What a column is shortened to before it is left out. A guess: a few letters tell values apart."""
@@ -38,12 +44,15 @@ class Cell(NamedTuple):
     colour: Colour | None = None
 
 
-def add_output_flags(parser: argparse.ArgumentParser, *, default: str = "table") -> None:
+def add_output_flags(parser: argparse.ArgumentParser, fields: str) -> None:
+    """``fields`` of its view, as the reference lists them."""
+    assert isinstance(parser, Parser)
+    parser.json_fields = fields
     parser.add_argument(
         "-o",
         "--output",
         type=OneOf("-o", FORMATS),
-        default=default,
+        default="table",
         metavar="FORMAT",
         help="one of " + ", ".join(FORMATS),
     )

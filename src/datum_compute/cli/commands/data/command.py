@@ -28,7 +28,8 @@ def _configure(parser: argparse.ArgumentParser, kind: DataKind) -> None:
         f"List {kind.resource.kind}s with their keys",
         (kind.verb, f"{kind.verb} list -o name"),
     )
-    add_output_flags(listing)
+    fields = "`name`, `keys`, `age`, `created`"
+    add_output_flags(listing, f"{fields}, `type`" if kind.hidden else fields)
     _configure_set(actions, kind)
     if not kind.hidden:
         showing = add_action(
@@ -41,7 +42,7 @@ def _configure(parser: argparse.ArgumentParser, kind: DataKind) -> None:
         showing.add_argument(
             "key", metavar="KEY", nargs="?", help="print only the value of this key"
         )
-        add_output_flags(showing)
+        add_output_flags(showing, f"{fields}, `data`")
     _configure_unset(actions, kind)
 
 
@@ -110,7 +111,11 @@ def _add_name(parser: argparse.ArgumentParser, kind: DataKind) -> None:
 def _add_write_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show the plan and change nothing")
     add_confirmation_flag(parser)
-    add_output_flags(parser)
+    add_output_flags(
+        parser,
+        "`name`, `action` (`created`, `updated`, `unchanged` or `deleted`), `keys` (that were"
+        " changed), `usedBy` (workloads); with `--dry-run` also `dryRun`",
+    )
 
 
 def _run(context: Context, kind: DataKind) -> int:

@@ -13,7 +13,7 @@ from datum_compute.cli.arguments import (
 from datum_compute.cli.commands.deploy.flags import FLAGS
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags
+from datum_compute.cli.render.output import RESULT_FIELDS, add_output_flags
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,7 +47,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--save", metavar="FILE", help="save the workload as a manifest")
     add_confirmation_flag(parser)
     add_rollout_flags(parser)
-    add_output_flags(parser)
+    add_output_flags(
+        parser,
+        f"{RESULT_FIELDS}; with `--dry-run` also `dryRun` (`true`: `action` is what would be done)",
+    )
 
 
 def run(context: Context) -> int:

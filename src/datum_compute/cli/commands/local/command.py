@@ -67,7 +67,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "Show whether a local platform is running, and where",
         ("local status", "local status -o json"),
     )
-    add_output_flags(status)
+    add_output_flags(
+        status,
+        "`address`, `pid`, `uptimeSeconds`, `runtime`, `project`, `cities`, `disconnected`,"
+        " `urls`, `planes`",
+    )
     reset = add_action(
         actions,
         "reset",
@@ -131,14 +135,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="token|kubeconfig",
         help="what add prints for a new user (default: token)",
     )
-    add_output_flags(user)
+    add_output_flags(
+        user,
+        "`user`, `project`, `role`; of `add` and `remove` also `action` (`added` or"
+        " `removed`), and of a new user `token` or `kubeconfig`",
+    )
     check = add_action(
         actions,
         "check",
         "Check the stored state for damage, and change nothing",
         ("local check", "local check -o json"),
     )
-    add_output_flags(check)
+    add_output_flags(check, "`plane`, `resource`, `namespace`, `name`, `problem`, `remedy`")
     repair = add_action(
         actions,
         "repair",

@@ -12,7 +12,7 @@ from datum_compute.cli.arguments import (
 )
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags
+from datum_compute.cli.render.output import RESULT_FIELDS, add_output_flags
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -99,8 +99,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_rollout_flags(status)
     add_confirmation_flag(undo)
     add_rollout_flags(undo)
-    for action in (status, history, undo, *steering):
-        add_output_flags(action)
+    add_output_flags(
+        status,
+        "`name`, `done`, `stage` and `message` (of a rollout in waves that is not complete),"
+        " `rows` (`placement`, `city`, `wave`, `ready`, `upToDate`, `desired`, `old`, `phase`,"
+        " `reason`, `message`, `staysUntil`)",
+    )
+    add_output_flags(
+        history,
+        "`revision`, `when`, `age`, `image`, `changes`, `actor`, `active`, `outcome` (of a"
+        " rollout in waves, as far as it is known), `message`; with `--revision` also `diff`"
+        " (`field`, `old`, `new`), `comparedWith`, `spec`",
+    )
+    for action in (undo, *steering):
+        add_output_flags(action, RESULT_FIELDS)
 
 
 def add_restart_flags(parser: argparse.ArgumentParser) -> None:
@@ -108,7 +120,7 @@ def add_restart_flags(parser: argparse.ArgumentParser) -> None:
     add_message_flag(parser)
     add_confirmation_flag(parser)
     add_rollout_flags(parser)
-    add_output_flags(parser)
+    add_output_flags(parser, RESULT_FIELDS)
 
 
 def revision(text: str) -> int:

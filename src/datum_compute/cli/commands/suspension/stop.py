@@ -7,14 +7,14 @@ import argparse
 from datum_compute.cli.arguments import add_confirmation_flag, add_wait_flags, set_examples
 from datum_compute.cli.context import Context
 from datum_compute.cli.names import workload_name
-from datum_compute.cli.render.output import add_output_flags
+from datum_compute.cli.render.output import RESULT_FIELDS, add_output_flags
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     set_examples(parser, "stop hello", "stop hello --city DFW")
     add_flags(parser)
     add_wait_flags(parser)
-    add_output_flags(parser)
+    add_output_flags(parser, RESULT_FIELDS)
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

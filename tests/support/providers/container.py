@@ -255,9 +255,12 @@ def _running(inspected: dict[str, object]) -> ObservedContainer:
 
 
 async def free_range(env: SystemEnvironment, engine: str) -> IPv4Network:
-    """That no network of the engine overlaps."""
+    """That no network of the engine overlaps, and that no parallel worker of pytest takes before
+    the caller does: each looks in a block of its own."""
     taken = await host.occupied_ranges(env, engine)
-    candidates = IPv4Network("10.96.0.0/12").subnets(new_prefix=24)
+    blocks = list(IPv4Network("10.96.0.0/12").subnets(new_prefix=14))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    candidates = blocks[worker % len(blocks)].subnets(new_prefix=24)
     return next(each for each in candidates if not any(each.overlaps(one) for one in taken))
 
 

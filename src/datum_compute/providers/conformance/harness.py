@@ -288,10 +288,13 @@ def addresses(obj: Object) -> tuple[str, str]:
 # Waiting.
 
 
-async def wait(cell: Harness, holds: Callable[[], Awaitable[bool]], missing: str) -> None:
+async def wait(
+    cell: Harness, holds: Callable[[], Awaitable[bool]], missing: str | Callable[[], str]
+) -> None:
     deadline = asyncio.get_running_loop().time() + cell.timeout_seconds
     while not await holds():
-        expect(asyncio.get_running_loop().time() < deadline, missing)
+        if asyncio.get_running_loop().time() >= deadline:
+            raise ConformanceFailure(missing if isinstance(missing, str) else missing())
         await asyncio.sleep(STEP_SECONDS)
 
 
@@ -300,10 +303,14 @@ async def settle(cell: Harness) -> None:
 
 
 async def wait_available(cell: Harness, name: str) -> Object:
-    async def holds() -> bool:
-        return available(await read(cell, name)).status == conditions.TRUE
+    found = conditions.ConditionState("", "", "")
 
-    await wait(cell, holds, f"{name} is not Available")
+    async def holds() -> bool:
+        nonlocal found
+        found = available(await read(cell, name))
+        return found.status == conditions.TRUE
+
+    await wait(cell, holds, lambda: f"{name} is not Available: {found.reason}: {found.message}")
     return await read(cell, name)
 
 

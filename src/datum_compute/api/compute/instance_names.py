@@ -20,11 +20,16 @@ def instance_name(deployment: str, ordinal: int) -> str:
 
 def ordinal_of(labels: Mapping[str, str], name: str, deployment: str) -> int | None:
     """The ordinal of an Instance: by its label, else by its name."""
-    ordinal = _parsed(labels.get(constants.LABEL_INSTANCE_INDEX, ""))
+    return ordinal(labels.get(constants.LABEL_INSTANCE_INDEX, ""), name, deployment)
+
+
+def ordinal(label: str, name: str, deployment: str) -> int | None:
+    """:func:`ordinal_of` with the label's value; empty where there is none."""
+    found = _parsed(label)
     prefix = f"{deployment}-"
-    if ordinal is None and name.startswith(prefix):
+    if found is None and name.startswith(prefix):
         return _parsed(name.removeprefix(prefix))
-    return ordinal
+    return found
 
 
 def deployment_of(labels: Mapping[str, str], name: str) -> str:

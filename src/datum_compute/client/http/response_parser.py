@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 from typing import Any
 
 import httptools
@@ -95,7 +96,7 @@ class ResponseParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.has_head:
             return  # a trailer
-        key = name.decode("ascii").lower()
+        key = _key(name)
         text = value.decode("utf-8", "surrogateescape")
         self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
@@ -141,3 +142,8 @@ class ResponseParser:
 
     def _is_interim(self) -> bool:
         return self.status < 200 and self.status != 101
+
+
+@lru_cache(maxsize=256)  # a server sends the same few
+def _key(name: bytes) -> str:
+    return name.decode("ascii").lower()

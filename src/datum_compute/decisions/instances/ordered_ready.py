@@ -109,12 +109,22 @@ def _slots(
     strays = []
     for instance in instances:
         meta = instance.metadata
-        ordinal = instance_names.ordinal_of(meta.labels, meta.name, deployment)
-        if ordinal is None or meta.name != instance_names.instance_name(deployment, ordinal):
+        label = meta.labels.get(compute.LABEL_INSTANCE_INDEX, "")
+        ordinal = _slot(label, meta.name, deployment)
+        if ordinal is None:
             strays.append(instance)
         else:
             slots[ordinal] = instance
     return slots, sorted(strays, key=_identity)
+
+
+@lru_cache(maxsize=8192)  # of the same Instances in every reconcile
+def _slot(label: str, name: str, deployment: str) -> int | None:
+    """The ordinal whose slot an Instance with this label and name holds."""
+    ordinal = instance_names.ordinal(label, name, deployment)
+    if ordinal is None or name != instance_names.instance_name(deployment, ordinal):
+        return None
+    return ordinal
 
 
 def _replacements(

@@ -72,6 +72,8 @@ class Cache:
         self.lists = 0
         self.watches = 0
         """How many lists filled it, and how many watches were opened for it."""
+        self.changes = 0
+        """How often an object was put, replaced or dropped: while it stays, so does the content."""
         self.quarantine = UnreadableObjects()
         self.resource_version = ""
         """The revision a watch resumes from."""
@@ -274,6 +276,7 @@ class Cache:
         self._notify(known, None)
 
     def _notify(self, old: Object | None, new: Object | None) -> None:
+        self.changes += 1
         self.quarantine.change(old, new)
         for index in self._indexes.values():
             index.change(old, new)

@@ -180,11 +180,20 @@ def _objects(status: Mapping[str, Any]) -> list[Values]:
 
 
 def _is_accepted_condition(condition: Values) -> bool:
-    texts = [condition.get(key, "") for key in ("type", "status", "reason")]
-    return all(isinstance(text, str) for text in texts) and _are_accepted_texts(*texts)
+    try:
+        return _are_accepted(
+            condition.get("type", ""), condition.get("status", ""), condition.get("reason", "")
+        )
+    except TypeError:
+        return False  # a list or an object, which no cache takes
 
 
-_are_accepted_texts = lru_cache(maxsize=1024)(conditions.is_accepted)
+@lru_cache(maxsize=1024)  # the same few texts in every status
+def _are_accepted(*texts: object) -> bool:
+    type_, status, reason = texts
+    if not (isinstance(type_, str) and isinstance(status, str) and isinstance(reason, str)):
+        return False
+    return conditions.is_accepted(type_, status, reason)
 
 
 @lru_cache(maxsize=8192)  # the same few values in every reconcile

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Generic, Self, TypeVar, overload
 
 import msgspec
 
@@ -207,6 +206,31 @@ class InstanceStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = False
 
 
+T = TypeVar("T")
+
+
+class _Derived(Generic[T]):
+    """``functools.cached_property`` without the lock that it has before Python 3.12, which costs
+    more than what most of these compute."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> Self | T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
+
+
 class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=True):
     """One running copy of a workload."""
 
@@ -217,52 +241,52 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True, rename="camel", dict=T
     spec: InstanceSpec = InstanceSpec()
     status: InstanceStatus = InstanceStatus()
 
-    @cached_property
+    @_Derived
     def gates(self) -> tuple[str, ...]:
         """Names of the gates that still hold it back."""
         controller = self.spec.controller
         return tuple(gate.name for gate in controller.scheduling_gates) if controller else ()
 
-    @cached_property
+    @_Derived
     def template_hash(self) -> str:
         """The revision it was created from; empty when it carries none."""
         return self.spec.controller.template_hash if self.spec.controller else ""
 
-    @cached_property
+    @_Derived
     def observed_template_hash(self) -> str:
         """The revision that runs, as the provider reports; empty until it does."""
         controller = self.status.controller
         return controller.observed_template_hash if controller else ""
 
-    @cached_property
+    @_Derived
     def suspended(self) -> bool:
         """Whether it is to be stopped, or to stay so; its status says whether it is."""
         return bool(self.metadata.annotations.get(constants.ANNOTATION_SUSPENDED))
 
-    @cached_property
+    @_Derived
     def ready(self) -> bool:
         return conditions_.is_true(self.status.conditions, constants.CONDITION_READY)
 
-    @cached_property
+    @_Derived
     def plan_key(self) -> tuple[object, ...]:
         """All that instance control reads: equal keys give equal plans."""
         meta = self.metadata
         own = (self.template_hash, self.ready, self.suspended)
         return meta.name, meta.uid, meta.labels, meta.deleting, *own
 
-    @cached_property
+    @_Derived
     def programmed(self) -> bool:
         return conditions_.is_true(self.status.conditions, constants.CONDITION_PROGRAMMED)
 
-    @cached_property
+    @_Derived
     def available(self) -> bool:
         return conditions_.is_true(self.status.conditions, constants.CONDITION_AVAILABLE)
 
-    @cached_property
+    @_Derived
     def asleep(self) -> bool:
         return conditions_.is_true(self.status.conditions, constants.CONDITION_ASLEEP)
 
-    @cached_property
+    @_Derived
     def serves(self) -> bool:
         """Whether its provider reports it programmed and available."""
         return self.programmed and self.available

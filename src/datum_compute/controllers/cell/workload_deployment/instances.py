@@ -128,8 +128,9 @@ class InstanceRestorer:
 
     def __init__(self) -> None:
         self._copies = SpecCopies()
-        self._intact: dict[str, frozenset[tuple[str, ...]]] = {}
-        """Revisions found intact, by deployment; most reconciles look at one changed Instance."""
+        self._intact: dict[str, tuple[tuple[str, ...], dict[str, Object]]] = {}
+        """By deployment: its revision, and the Instances found intact for it by name; most
+        reconciles look at one changed Instance."""
 
     async def ensure(
         self, cell: Cluster, parameters: InstanceParameters, found: Sequence[Object]
@@ -138,19 +139,28 @@ class InstanceRestorer:
         could not be restored, which keeps none of the others from it."""
         deployment = parameters.deployment
         revision = (parameters.template_hash, str(deployment.metadata.generation))
-        intact = self._intact.get(deployment.metadata.uid, frozenset())
-        stored, restored = [], []
+        known_revision, known = self._intact.get(deployment.metadata.uid, ((), {}))
+        if known_revision != revision:
+            known = {}
+        stored: list[Object] = []
+        intact: dict[str, Object] = {}
         failure: errors.ClientError | None = None
         for instance in found:
-            try:
-                if _version(instance, revision) not in intact:
+            name = instance.metadata.name
+            # A cache keeps the very object until another version comes.
+            if known.get(name) is not instance:
+                try:
                     instance = await self._restore(cell, parameters, instance)
-                restored.append(_version(instance, revision))
-            except errors.ClientError as error:
-                failure = failure or error
+                except errors.ClientError as error:
+                    failure = failure or error
+                    stored += readable((instance,), compute.Instance)
+                    continue
+                if not readable((instance,), compute.Instance):
+                    continue
+            intact[name] = instance
             stored.append(instance)
-        self._intact[deployment.metadata.uid] = frozenset(restored)
-        return readable(stored, compute.Instance), failure
+        self._intact[deployment.metadata.uid] = revision, intact
+        return stored, failure
 
     def forget(self, deployment: Object) -> None:
         self._intact.pop(deployment.metadata.uid, None)
@@ -194,10 +204,6 @@ class InstanceRestorer:
             return written
         except errors.NotFound:
             return instance
-
-
-def _version(instance: Object, revision: tuple[str, ...]) -> tuple[str, ...]:
-    return instance.metadata.uid, instance.metadata.resource_version, *revision
 
 
 def _without(entries: Mapping[str, str] | None, others: Container[str]) -> dict[str, str]:

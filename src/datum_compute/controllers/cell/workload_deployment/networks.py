@@ -46,6 +46,14 @@ NO_NETWORKING = NetworkState(ready=True, location=None, located=True)
 
 LOCATIONS_BY_CITY = "city"
 
+_READ = (
+    networking.LOCATIONS,
+    networking.NETWORK_BINDINGS,
+    networking.NETWORK_CONTEXTS,
+    networking.SUBNET_CLAIMS,
+    networking.SUBNETS,
+)
+
 
 def find_location(cell: Cluster, city: str) -> Object | None:
     """The Location of this city; the first by name where there are several."""
@@ -64,6 +72,11 @@ def location_name(obj: Object) -> str:
     """The Location of a NetworkContext, SubnetClaim or Subnet."""
     location = values(obj.spec).get("location")
     return str(location.get("name") or "") if isinstance(location, dict) else ""
+
+
+def content_read(cell: Cluster) -> tuple[int, ...]:
+    """Changes when the content of a cache that :func:`ensure_networks` reads does."""
+    return tuple(cell.cache(each).changes for each in _READ)
 
 
 async def ensure_networks(cell: Cluster, deployment: Object) -> NetworkState:

@@ -85,6 +85,7 @@ class DeploymentReconciler:
         self._networking = networking
         self._reports = RateLimiter()
         self._plans: dict[Request, _CachedPlan] = {}
+        self._ready_networks: dict[Request, tuple[tuple[object, ...], NetworkState]] = {}
         self._restorer = instances.InstanceRestorer()
 
     async def reconcile(self, request: Request) -> Result:
@@ -95,6 +96,7 @@ class DeploymentReconciler:
         deployment = cache.get(request.name, request.namespace)
         if deployment is None or deployment.metadata.deleting:
             self._plans.pop(request, None)
+            self._ready_networks.pop(request, None)
             self._orphans.forget(request)
         if deployment is None:
             return DONE
@@ -135,7 +137,7 @@ class DeploymentReconciler:
         failures: list[_Failure] = []
         state = NetworkState(ready=False, location=None, located=True)
         try:
-            state = await self._network_state(cell, deployment)
+            state = await self._network_state(cell, deployment, request)
         except errors.ClientError as error:
             failures.append(error)
         revision = _revision(deployment)
@@ -208,10 +210,21 @@ class DeploymentReconciler:
             ),
         )
 
-    async def _network_state(self, cell: Cluster, deployment: Object) -> NetworkState:
+    async def _network_state(
+        self, cell: Cluster, deployment: Object, request: Request
+    ) -> NetworkState:
+        """Networks that were ready stay so while nothing that this depends on has changed."""
         if not self._networking:
             return networks.NO_NETWORKING
-        return await networks.ensure_networks(cell, deployment)
+        owner = (deployment.metadata.uid, bytes(deployment.spec))
+        inputs = (*owner, *networks.content_read(cell))
+        known = self._ready_networks.get(request)
+        if known is not None and known[0] == inputs:
+            return known[1]
+        state = await networks.ensure_networks(cell, deployment)
+        if state.ready:
+            self._ready_networks[request] = (inputs, state)
+        return state
 
     def _plan(
         self,

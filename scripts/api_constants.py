@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from datum_compute import api
-from datum_compute.api.compute.reasons import REASONS
+from datum_compute.api.compute.reasons import REASONS, Reason
 from datum_compute.api.kinds import Kind
 
 API = Path(api.__file__).parent
@@ -34,6 +34,8 @@ class Vocabulary:
 
     conditions: dict[str, str]
     reasons: dict[str, str]
+    records: dict[str, Reason]
+    """What compute knows further of its reasons; empty for other packages."""
 
 
 def constants(module: Path) -> Iterator[Constant]:
@@ -68,6 +70,7 @@ def _words(package: str) -> Vocabulary:
         {each.value: each.meaning for each in found if each.name.startswith("CONDITION_")},
         {each.value: each.meaning for each in found if each.name.startswith("REASON_")}
         | {each.name: each.meaning for each in records.values()},
+        records,
     )
 
 

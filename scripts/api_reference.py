@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from datum_compute.api.compute.reasons import Reason
 from datum_compute.api.condition_types import DeclaredCondition
 from datum_compute.api.kinds import KINDS, Kind
 from datum_compute.api.printer_columns import PrinterColumn
@@ -39,6 +40,9 @@ INTRODUCTION = (
     "A field that is not required may be left out; the server fills in a default.",
     "An applied list is merged by a key or as a set where its rules define that, "
     "and replaced otherwise.",
+    "",
+    "A reason of compute names who acts on it, if anyone has to: the user or the platform team.",
+    "Waiting does not help against one that is final.",
     "",
 )
 
@@ -212,10 +216,19 @@ def _conditions(
             yield f"Further reasons are those of {condition.inherits_from}."
         yield ""
         if any(condition.reasons()):
-            yield from _head("status", "reason", "meaning")
+            acts = ("who acts",) if words.records else ()
+            yield from _head("status", "reason", "meaning", *acts)
             for status, reason in condition.reasons():
-                yield _row(status, f"`{reason}`", words.reasons[reason])
+                actor = (_actor(words.records[reason]),) if words.records else ()
+                yield _row(status, f"`{reason}`", words.reasons[reason], *actor)
             yield ""
+
+
+def _actor(reason: Reason) -> str:
+    """Who can act on it; empty where no one has to."""
+    if not reason.needs_action:
+        return ""
+    return f"{reason.actor}, final" if reason.terminal else reason.actor
 
 
 def _words() -> Lines:

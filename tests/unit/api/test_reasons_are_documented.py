@@ -110,24 +110,8 @@ def test_a_condition_that_is_shown_is_one_the_kind_declares() -> None:
             "| `compute_quota_eval_failures_total` |",
             [each.metric_label for each in compute.REASONS.values() if each.metric_label],
         ),
-        (
-            "operate/metrics.md",
-            "| Instance | each quota failure,",
-            [
-                each.name
-                for each in compute.REASONS.values()
-                if each.needs_action and not each.requested
-                if each.name not in compute.GATE_REASONS
-                if {compute.INSTANCE_AVAILABLE, compute.INSTANCE_READY} & {*each.false}
-            ],
-        ),
-        (
-            "develop/stand-ins.md",
-            "| `simulated.compute.datumapis.com/fail` |",
-            list(compute.PROVIDER_FAILURES),
-        ),
     ],
-    ids=["metric", "events", "simulated-provider"],
+    ids=["metric"],
 )
 def test_pages_that_list_reasons_list_all_of_them(page: str, row: str, names: list[str]) -> None:
     lines = (DOCS / page).read_text(encoding="utf-8").splitlines()

@@ -78,3 +78,10 @@ def test_validation_rules_are_described() -> None:
     )
     assert "| `Programmed` | Unknown | `Pending` | Waiting for controller |" in found["Instance"]
     assert "Further reasons are those of Programmed and Available." in found["Instance"]
+
+
+def test_a_reason_of_compute_says_who_acts() -> None:
+    rows = set(re.findall(r"^\| False \| `(\w+)` \| .* \| ([\w, ]*) \|$", PAGE, flags=re.MULTILINE))
+
+    assert {("InsufficientCapacity", "platform"), ("ImageUnavailable", "user, final")} <= rows
+    assert ("Starting", "") in rows

@@ -41,7 +41,7 @@ def config(directory: Path, text: str, *, head: str = HEAD) -> str:
         ([CELL, "--nonsense"], "--nonsense"),
         ([CELL, "--enable-cell"], "--enable-cell"),
         ([CELL, "--provider=vm"], "--provider vm: not available in this version"),
-        ([CELL, "--provider=simulated"], "available: none, pod"),
+        ([CELL, "--provider=simulated"], "available: none, "),
         ([CELL, "--provider-setting=pod-security"], "expected NAME=VALUE"),
         (
             [CELL, "--provider-setting=pod-security=baseline"],

@@ -1,30 +1,27 @@
-"""The resources that plain reads name, as literals.
+"""Every kind of ours, and the built-in ones that plain reads name, as literals.
 
 The modules that declare them load msgspec, which would take a plain read longer than the read.
 """
 
 from __future__ import annotations
 
+import sys
+
 from datum_compute.api import core, planes
-from datum_compute.api.compute import v1alpha as compute
-from datum_compute.api.networking import v1alpha as networking
-from datum_compute.api.quota import v1alpha1 as quota
-from datum_compute.api.resourcemanager import v1alpha1 as resourcemanager
+from datum_compute.api.kinds import KINDS
 from datum_compute.api.scheme import Resource
 from datum_compute.api.services import v1alpha1 as services
 
+_KINDS = {kind.resource for kind in KINDS} | {core.CONFIG_MAPS, core.SECRETS, core.EVENTS}
+_MODULES = (core, *(sys.modules[kind.view.__module__] for kind in KINDS))
+
 RESOURCES = {
-    "WORKLOADS": compute.WORKLOADS,
-    "WORKLOAD_DEPLOYMENTS": compute.WORKLOAD_DEPLOYMENTS,
-    "INSTANCES": compute.INSTANCES,
-    "LOCATION_BINDINGS": networking.LOCATION_BINDINGS,
-    "ALLOWANCE_BUCKETS": quota.ALLOWANCE_BUCKETS,
-    "SERVICE_ENTITLEMENTS": services.SERVICE_ENTITLEMENTS,
-    "PROJECTS": resourcemanager.PROJECTS,
-    "CONFIG_MAPS": core.CONFIG_MAPS,
-    "SECRETS": core.SECRETS,
-    "EVENTS": core.EVENTS,
+    name: value
+    for module in _MODULES
+    for name, value in vars(module).items()
+    if isinstance(value, Resource) and value in _KINDS
 }
+"""By the name of its constant."""
 
 HEAD = '''\
 """The resources that plain reads name, without the types of their kinds.

@@ -61,7 +61,8 @@ class EventRecorder:
         self._similar: _Recent[tuple[str, str, str], _Similar] = _Recent()
         self._outcomes = (metrics or MetricsRegistry()).counter(
             "compute_events_total",
-            "Events by outcome.",
+            "Events by outcome: created, repeated (counted up), limited (too many on one object),"
+            " failed.",
             *("component", "outcome"),
         )
 

@@ -117,7 +117,9 @@ class Leadership:
 
     def track(self, registry: MetricsRegistry) -> Callable[[], None]:
         family = registry.gauge(
-            "leader_election_master_status", "Whether this process leads.", "name"
+            "leader_election_master_status",
+            "1 on the process that leads; only with --leader-elect.",
+            "name",
         )
         return family.labels(self.lease.name).track(lambda: float(self.held()))
 

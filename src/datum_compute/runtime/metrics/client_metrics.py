@@ -21,7 +21,7 @@ class CountedTransport:
         self._host = host
         self._family = registry.counter(
             "rest_client_requests_total",
-            "Requests to API servers by status code, method and host.",
+            "Requests to API servers; the code is <error> where there was no response.",
             *("code", "method", "host"),
         )
         self._known: dict[tuple[str, int], Counter] = {}
@@ -50,7 +50,7 @@ class UnreadableCount:
     def __init__(self, registry: MetricsRegistry) -> None:
         self._family = registry.counter(
             "compute_runtime_malformed_objects_total",
-            "Objects from a server that could not be decoded in full.",
+            "Objects that could not be decoded in full.",
             *("cluster", "resource"),
         )
 

@@ -64,8 +64,8 @@ class QueueMeter(Generic[K]):
 
 
 _QUEUE_HISTOGRAMS = (
-    ("workqueue_queue_duration_seconds", "How long keys wait before a worker takes them."),
-    ("workqueue_work_duration_seconds", "How long a worker has a key."),
+    ("workqueue_queue_duration_seconds", "How long keys wait until a worker takes them."),
+    ("workqueue_work_duration_seconds", "How long a worker takes for a key."),
 )
 
 
@@ -114,7 +114,8 @@ class ControllerMeter:
         self._untrack: list[Callable[[], None]] = []
         total = registry.counter(
             "controller_runtime_reconcile_total",
-            "Reconciles by controller and result.",
+            "Reconciles by result: success, error, requeue (a conflict), requeue_after (a delay was"
+            " requested).",
             *("controller", "result"),
         )
         self._success, self._error, self._requeue, self._requeue_after = (
@@ -126,7 +127,7 @@ class ControllerMeter:
         ).labels(name)
         self._terminal = registry.counter(
             "controller_runtime_terminal_reconcile_errors_total",
-            "Reconciles that failed and are not retried until something changes.",
+            "Of the reconciles that failed, those that are not retried until something changes.",
             "controller",
         ).labels(name)
         self._seconds = registry.histogram(
@@ -161,18 +162,20 @@ class ControllerMeter:
         self._queue_gauge("workqueue_depth", "Keys that wait.", lambda: len(queue))
         self._queue_gauge(
             "workqueue_unfinished_work_seconds",
-            "How long the keys that workers have now have been with them, together.",
+            "Total age of the keys that workers have now.",
             meter.unfinished_seconds,
         )
         self._queue_gauge(
             "workqueue_longest_running_processor_seconds",
-            "How long the worker that took longest has had its key.",
+            "Age of the oldest key that a worker has now.",
             meter.longest_seconds,
             combine=max,
         )
         numbers = queue.statistics
         self._queue_counter("workqueue_adds_total", "Keys added.", lambda: numbers().adds)
-        self._queue_counter("workqueue_retries_total", "Keys retried.", lambda: numbers().retries)
+        self._queue_counter(
+            "workqueue_retries_total", "Keys retried after a failure.", lambda: numbers().retries
+        )
         self._gauge(
             "controller_runtime_active_workers",
             "Workers that run a reconcile now.",
@@ -182,7 +185,8 @@ class ControllerMeter:
     def track_intake(self, numbers: IntakeNumbers) -> None:
         dropped = self._registry.counter(
             "compute_runtime_dropped_requests_total",
-            "Requests that could not run: without a cluster, or for one that is not engaged.",
+            "Requests that could not run: without a cluster (empty_cluster), or for one that is not"
+            " engaged (unengaged).",
             *("controller", "reason"),
         )
         for reason, read in (
@@ -201,12 +205,12 @@ class ControllerMeter:
     ) -> None:
         self._counter(
             "compute_runtime_own_write_deferrals_total",
-            "Runs put off until a cache had seen the key's last writes.",
+            "Runs deferred until a cache had received the key's last writes.",
             deferred,
         )
         self._counter(
             "compute_runtime_own_write_live_reads_total",
-            "Times a cache took too long to see a write, and the object was read live.",
+            "Live reads because a cache took too long to receive the key's last writes.",
             live_reads,
         )
 
@@ -252,14 +256,20 @@ class FleetMeter:
         clusters = registry.gauge("compute_runtime_clusters", "Engaged clusters.", "fleet")
         objects = registry.gauge("compute_runtime_cache_objects", "Objects in caches.", *labels)
         quarantined = registry.gauge(
-            "compute_runtime_quarantined_objects", "Objects that cannot be read in full.", *labels
+            "compute_runtime_quarantined_objects",
+            "Objects that cannot be read in full: a status that counts as none, or a spec that"
+            " stops what concerns this object alone.",
+            *labels,
         )
         unsynced = registry.gauge(
             "compute_runtime_caches_unsynced", "Caches that wait for their first list.", *labels
         )
         self._totals = {
             "lists": registry.counter(
-                "compute_runtime_lists_total", "Whole lists that filled a cache.", *labels
+                "compute_runtime_lists_total",
+                "Full lists: one per cache, and one more each time the server had compacted its"
+                " history.",
+                *labels,
             ),
             "watches": registry.counter(
                 "compute_runtime_watches_total", "Watches opened, the first one included.", *labels

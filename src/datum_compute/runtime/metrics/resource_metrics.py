@@ -20,10 +20,10 @@ def register_resource_metrics(
     registry: MetricsRegistry, fleet: Fleet, resource: Resource, prefix: str
 ) -> None:
     """``<prefix>_info`` and ``<prefix>_status_condition`` of a fleet's objects."""
-    info = registry.gauge(f"{prefix}_info", f"Each {resource.kind}, as 1.", *_OBJECT, "uid")
+    info = registry.gauge(f"{prefix}_info", f"1 for each {resource.kind}.", *_OBJECT, "uid")
     condition = registry.gauge(
         f"{prefix}_status_condition",
-        f"Each condition of a {resource.kind}: 1 where it is True.",
+        "1 where the condition is True, else 0.",
         *(*_OBJECT, "condition", "reason"),
     )
 

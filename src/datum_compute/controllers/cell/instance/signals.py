@@ -12,6 +12,7 @@ from datum_compute.api.compute import reasons
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Conditions, ConditionState
 from datum_compute.api.meta import Object
+from datum_compute.controllers.hub_writes import hub_write_counter
 from datum_compute.controllers.lag import observe_lag
 from datum_compute.decisions import status_events
 from datum_compute.decisions.status_events import NORMAL, WARNING, EventContent
@@ -30,25 +31,24 @@ class InstanceSignals:
         self._env = env
         self._events = EventRecorder(COMPONENT, env, registry)
         registry.gauge(
-            "compute_quota_enforcement_enabled", "Whether Instances wait for quota.", combine=max
+            "compute_quota_enforcement_enabled",
+            "1 where Instances wait for quota, 0 where quota is not enforced.",
+            combine=max,
         ).labels().set(float(quota))
+        labels = {
+            each.name: each.metric_label for each in reasons.REASONS.values() if each.metric_label
+        }
         failures = registry.counter(
             "compute_quota_eval_failures_total",
-            "Reconciles in which quota could not be evaluated.",
+            f"Reconciles in which quota could not be evaluated: {', '.join(labels.values())}.",
             "reason",
         )
-        self._failures = {
-            each.name: failures.labels(each.metric_label)
-            for each in reasons.REASONS.values()
-            if each.metric_label
-        }
+        self._failures = {name: failures.labels(label) for name, label in labels.items()}
         self._orphaned = registry.counter(
             "compute_quota_claim_orphaned_total",
-            "Claims leaked because their project was unknown.",
+            "Claims left behind because their project could not be determined.",
         ).labels()
-        self._hub_writes = registry.counter(
-            "compute_federation_hub_writes_total", "Writes to the hub, by kind.", "kind"
-        ).labels(compute.INSTANCES.kind)
+        self._hub_writes = hub_write_counter(registry, compute.INSTANCES)
         self._lag = registry.histogram(
             "compute_federation_write_back_lag_seconds",
             "From a change of Ready in a cell to the hub's copy.",
@@ -56,7 +56,7 @@ class InstanceSignals:
         ).labels()
         self._hub_failures = registry.counter(
             "compute_federation_write_back_failures_total",
-            "Write-backs that failed because the hub was unreachable.",
+            "Failed writes of reports to the hub; they are retried.",
         ).labels()
 
     def record_evaluation(self, granted: ConditionState) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
-from datum_compute.controllers.cell.workload_deployment.orphans import OrphanMonitor
+from datum_compute.controllers.cell.workload_deployment.orphans import ORPHAN_SECONDS, OrphanMonitor
 from datum_compute.decisions import status_events
 from datum_compute.decisions.instances import plan
 from datum_compute.decisions.status_events import NORMAL, EventContent
@@ -34,23 +34,21 @@ class DeploymentSignals:
     ) -> None:
         self.registry = metrics if metrics is not None else MetricsRegistry()
         self._events = EventRecorder(COMPONENT, env, self.registry)
+        deletions = map(_action_label, plan.DeleteReason)
+        actions = ("create", "patch_labels", "suspend", "resume", *deletions)
         self._actions = self.registry.counter(
             "compute_instance_actions_total",
-            "Actions on the Instances of a cell, by kind.",
+            f"Actions on the Instances of a cell: {', '.join(actions)}."
+            " Rolls are recreate and replace_unready.",
             "action",
         )
+        for action in actions:
+            self._actions.labels(action)
         self.registry.gauge(
             "compute_orphaned_deployments",
-            "Deployments of the cell that neither the hub nor Karmada knows.",
+            "Deployments of the cell that neither the hub nor Karmada knows; each is deleted after"
+            f" {ORPHAN_SECONDS / 60:.0f} minutes.",
         ).labels().track(lambda: float(orphans.count))
-        for kind in (
-            "create",
-            "patch_labels",
-            "suspend",
-            "resume",
-            *map(_action_label, plan.DeleteReason),
-        ):
-            self._actions.labels(kind)
 
     async def record_actions(
         self,

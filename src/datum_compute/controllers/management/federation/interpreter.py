@@ -28,7 +28,8 @@ class InterpreterCheck:
         self._last_logged = True  # so that nothing is logged unless it is missing
         registry.gauge(
             "compute_federation_status_interpreter",
-            "1 where the hub aggregates the status of deployments.",
+            "1 where the hub has a status interpreter for deployments; with 0 no status ever"
+            " returns.",
         ).labels().track(
             lambda: float(all(has_status_aggregation(each) for each in hub.clusters()))
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datum_compute.api import karmada
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.meta import Object
+from datum_compute.controllers.hub_writes import hub_write_counter
 from datum_compute.decisions import status_events
 from datum_compute.env import Environment
 from datum_compute.runtime.cluster import Cluster
@@ -23,9 +24,7 @@ class FederationSignals:
     def __init__(self, env: Environment, metrics: MetricsRegistry | None, hub: Fleet) -> None:
         self.registry = metrics if metrics is not None else MetricsRegistry()
         self._events = EventRecorder(COMPONENT, env, self.registry)
-        self._hub_writes = self.registry.counter(
-            "compute_federation_hub_writes_total", "Writes to the hub, by kind.", "kind"
-        ).labels(compute.WORKLOAD_DEPLOYMENTS.kind)
+        self._hub_writes = hub_write_counter(self.registry, compute.WORKLOAD_DEPLOYMENTS)
         self.registry.gauge(
             "compute_federation_policies", "Propagation policies on the hub."
         ).labels().track(lambda: _policies(hub))

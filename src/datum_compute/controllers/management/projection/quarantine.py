@@ -46,7 +46,9 @@ class Quarantine:
         self._absent: dict[Key, _Absence] = {}
         gauge = metrics.gauge(
             "compute_federation_quarantined_objects",
-            "Hub Instances that cannot be projected until an operator acts, by reason.",
+            "Hub Instances that cannot be projected until an operator acts: no_project and"
+            " no_deployment lack the labels that say where they belong, owner_absent has waited"
+            f" {GRACE_SECONDS / 60:.0f} minutes for its deployment. The log names each once.",
             "reason",
         )
         gauge.labels(NO_PROJECT).track(lambda: self._unresolvable(NO_PROJECT))

@@ -16,19 +16,21 @@ class DataSignals:
         registry = metrics if metrics is not None else MetricsRegistry()
         self._writes = registry.counter(
             "compute_referenced_data_writes_total",
-            "Writes to companions on the hub, by kind and action.",
+            "Writes to copies of ConfigMaps and Secrets on the hub: create, update, delete.",
             "kind",
             "action",
         )
         self._errors = registry.counter(
             "compute_referenced_data_errors_total",
-            "Times that data a deployment names could not be delivered, by reason.",
+            f"Times that data of a deployment could not be delivered: {', '.join(ERRORS)}.",
             "reason",
         )
         for reason in ERRORS:
             self._errors.labels(reason)
         gauge = registry.gauge(
-            "compute_referenced_data_companions", "Companions on the hub, by kind.", "kind"
+            "compute_referenced_data_companions",
+            "Copies of ConfigMaps and Secrets on the hub.",
+            "kind",
         )
         for kind in KINDS:
             gauge.labels(kind).track(partial(_companions, hub, kind))

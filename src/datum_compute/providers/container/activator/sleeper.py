@@ -50,11 +50,14 @@ class Containers(Protocol):
 class WakeMetrics:
     def __init__(self, registry: MetricsRegistry) -> None:
         self._wakes = registry.counter(
-            "compute_instance_wakes_total", "Instances woken by a connection, by result.", "result"
+            "compute_instance_wakes_total",
+            "Sleeping Instances to which a connection came: woken, or failed within the deadline,"
+            " which is worth an alert.",
+            "result",
         )
         self._seconds = registry.histogram(
             "compute_instance_wake_seconds",
-            "From the first connection to a sleeping Instance until it answers.",
+            "From the first connection until a sleeping Instance answers.",
             buckets=WAKE_BUCKETS,
         ).labels()
 

@@ -1,10 +1,10 @@
 """Write the generated files: the definitions of compute under ``deploy/crds`` and those of others
 under ``deploy/local/crds``, the roles and webhooks under ``deploy/base``, what compute registers
-with Milo under ``deploy/milo``, the references of the API, of the command line and of rights, the
-CLI's table of resources, and pictures of the docs.
+with Milo under ``deploy/milo``, the references of the API, of the command line, of rights and of
+metrics, the CLI's table of resources, and pictures of the docs.
 
 Run it after changing a type in ``datum_compute.api``, what a command takes, or what a process
-may do. A test fails while the files differ from what this would write.
+may do or measures. A test fails while the files differ from what this would write.
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ if __name__ == "__main__":
 from datum_compute.api.compute import v1alpha as compute  # noqa: E402
 from datum_compute.api.crds import all_crds  # noqa: E402
 from datum_compute.assembly import milo_objects  # noqa: E402
-from scripts import api_reference, cli_reference, cli_tables, pictures, roles  # noqa: E402
+from scripts import (  # noqa: E402
+    api_reference,
+    cli_reference,
+    cli_tables,
+    metrics_reference,
+    pictures,
+    roles,
+)
 
 CRDS = Path("deploy/crds")
 """Our own kinds: applied to projects, hub and cells."""
@@ -36,6 +43,7 @@ MILO = Path("deploy/milo")
 API_REFERENCE = Path("docs/reference/api.md")
 CLI_REFERENCE = Path("docs/reference/cli.md")
 RIGHTS_REFERENCE = Path("docs/reference/rights.md")
+METRICS_REFERENCE = Path("docs/reference/metrics.md")
 CLI_TABLES = Path("src/datum_compute/cli/tables.py")
 
 
@@ -68,6 +76,7 @@ def rendered() -> Mapping[Path, str]:
         API_REFERENCE: api_reference.rendered(),
         CLI_REFERENCE: cli_reference.rendered(),
         RIGHTS_REFERENCE: roles.reference(),
+        METRICS_REFERENCE: metrics_reference.rendered(),
         CLI_TABLES: cli_tables.rendered(),
     }
     return manifests | references | pictures.rendered()
@@ -94,7 +103,8 @@ def found_in(root: Path) -> dict[Path, str]:
             for path in sorted((root / folder).rglob("*.yaml"))
             if path.parent != root / roles.MANAGER
         ),
-        *(root / each for each in (API_REFERENCE, CLI_REFERENCE, RIGHTS_REFERENCE, CLI_TABLES)),
+        *(root / each for each in (API_REFERENCE, CLI_REFERENCE, RIGHTS_REFERENCE)),
+        *(root / each for each in (METRICS_REFERENCE, CLI_TABLES)),
         *(root / each for each in (pictures.LIFE, pictures.BENCHMARKS)),
     ]
     return {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,6 @@ from scripts import api_constants
 
 API = Path(api.__file__).parent
 MODULES = sorted(API.rglob("*.py"))
-DOCS = Path(__file__).parents[3] / "docs"
 PREFIXES = (
     "CONDITION_",
     "REASON_",
@@ -100,21 +98,3 @@ def test_a_condition_that_is_shown_is_one_the_kind_declares() -> None:
     for kind in KINDS:
         for condition in kind.default_status.get("conditions", ()):
             assert condition["type"] in declared[kind.resource.kind]
-
-
-@pytest.mark.parametrize(
-    ("page", "row", "names"),
-    [
-        (
-            "operate/metrics.md",
-            "| `compute_quota_eval_failures_total` |",
-            [each.metric_label for each in compute.REASONS.values() if each.metric_label],
-        ),
-    ],
-    ids=["metric"],
-)
-def test_pages_that_list_reasons_list_all_of_them(page: str, row: str, names: list[str]) -> None:
-    lines = (DOCS / page).read_text(encoding="utf-8").splitlines()
-    (line,) = [each for each in lines if each.startswith(row)]
-
-    assert set(re.findall(r"`(\w+)`", line.removeprefix(row))) == set(names)

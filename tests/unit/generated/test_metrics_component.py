@@ -10,20 +10,16 @@ from tests.support.overlays import DEPLOY
 from tests.support.paths import ROOT
 
 FOLDER = DEPLOY / "components" / "metrics"
-PAGE = (ROOT / "docs/operate/metrics.md").read_text()
-KINDS = ("workload", "workload_deployment", "instance")
+PAGE = (ROOT / "docs/reference/metrics.md").read_text()
 FUNCTIONS = {"sum", "min", "max", "count", "by", "rate", "histogram_quantile"}
 
 
 def described() -> dict[str, set[str]]:
-    """Metric -> labels, of the page that a test compares with what is registered."""
-    found = {}
-    for names, labels in re.findall(r"^\| `([a-z_<>]+)` \| ([a-z, ]*) ?\|", PAGE, re.M):
-        for kind in KINDS:
-            found[names.replace("<kind>", kind)] = {
-                each.strip() for each in labels.split(",") if each.strip()
-            }
-    return found
+    """Metric -> labels, of the page that is written from what is registered."""
+    return {
+        name: {each.strip() for each in labels.split(",") if each.strip()}
+        for name, labels in re.findall(r"^\| `([a-z_]+)` \| ([a-z, ]*) ?\|", PAGE, re.M)
+    }
 
 
 def expressions() -> list[str]:

@@ -189,3 +189,24 @@ async def test_an_unknown_location_is_reported_and_blocks_no_instance() -> None:
             await given_location(w)
             name = f"{NAME}-net-0"
             await until(w.cell, networking.NETWORK_BINDINGS, name, w.hub_namespace, lambda o: True)
+
+
+async def test_networks_that_were_ready_and_are_deleted_are_requested_again() -> None:
+    async with controller_planes() as w:
+        await given_location(w)
+        await given(w, 1)
+        async with w.running(controller(w, with_networks=True)):
+            await bind(w)
+            await give_subnet(w)
+            await report_serving(w, ZERO)
+            await status(w, (1, 1, 1, 1))
+
+            for kind, name in (
+                (networking.SUBNET_CLAIMS, "default-dfw-0"),
+                (networking.NETWORK_BINDINGS, f"{NAME}-net-0"),
+            ):
+                old = await w.cell.get(kind, name, w.hub_namespace)
+                await w.cell.delete(kind, name, w.hub_namespace)
+                await settle(5)
+                again = await w.cell.get(kind, name, w.hub_namespace)
+                assert again.metadata.uid != old.metadata.uid

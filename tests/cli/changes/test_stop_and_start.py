@@ -149,3 +149,43 @@ def test_a_failing_city_beside_a_stopped_one_is_still_shown_as_failing() -> None
         assert "Degraded — 1 instance below desired count; DFW stopped by local-admin" in found
         assert "LHR  Failed (image unavailable)" in found
         assert "DFW  " not in found.partition("LHR  Failed")[2]
+
+
+def stop_city_and_workload(here: CliSession) -> None:
+    assert here.run("deploy api --image=a:1 --city=DFW").code == 0
+    assert here.run("stop api --city DFW").code == 0
+    assert here.run("stop api").code == 0
+
+
+@pytest.mark.parametrize("flags", ["", " --no-wait"])
+def test_a_workload_whose_only_city_was_stopped_alone_does_not_run_again(flags: str) -> None:
+    with cli_session("DFW") as here:
+        stop_city_and_workload(here)
+        started = here.run("start api" + flags)
+
+        assert started.code == 0
+        assert "runs again" not in started.err
+        assert 'DFW is stopped separately.\nNo instance of "api" runs.' in started.err
+        assert "start api --city DFW" in started.err
+
+
+def test_a_start_that_starts_nothing_says_so_to_programs() -> None:
+    with cli_session("DFW") as here:
+        stop_city_and_workload(here)
+
+        assert here.run("start api -o json").json["action"] == "stopped"
+
+
+@pytest.mark.parametrize("name", ["api", "api-default-dfw-0"])
+def test_why_suggests_the_start_that_is_possible(name: str) -> None:
+    with cli_session("DFW") as here:
+        stop_city_and_workload(here)
+        assert here.run(f"why {name}").out.splitlines()[-1] == (
+            "Next          datumctl-compute start api"
+        )
+        here.run("start api")
+
+        assert here.run(f"why {name}").out.splitlines()[-1] == (
+            "Next          datumctl-compute start api --city DFW"
+        )
+        assert here.run("start api --city DFW").code == 0

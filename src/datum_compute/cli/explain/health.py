@@ -21,7 +21,7 @@ from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import Explanation, explain
-from datum_compute.cli.explain.suggestions import Suggestion, command
+from datum_compute.cli.explain.suggestions import Command, Suggestion, command
 from datum_compute.cli.render.output import (
     NONE,
     Cell,
@@ -32,7 +32,14 @@ from datum_compute.cli.render.output import (
     seconds_since,
     table,
 )
-from datum_compute.cli.rollout.state import BlockingReason, Phase, Row, Stop, decide_rollout
+from datum_compute.cli.rollout.state import (
+    BlockingReason,
+    Phase,
+    Row,
+    Stop,
+    decide_rollout,
+    find_stop,
+)
 
 Json = Mapping[str, Any]
 
@@ -167,6 +174,15 @@ class PlacementHealth(NamedTuple):
 def describe_stop(stop: Stop, seconds: float | None) -> str:
     by = f" by {stop.actor}" if stop.actor else ""
     return f"stopped{by}" + (f" {duration(seconds)} ago" if seconds is not None else "")
+
+
+def start_command(workload: Json, deployments: Sequence[Json]) -> Command:
+    """Starts what is stopped: the workload, or else the first of ``deployments`` whose city was
+    stopped by itself."""
+    name, found = workload["metadata"]["name"], decide_rollout(workload, deployments)
+    if find_stop(workload) is not None or not found.stopped_cities:
+        return command("start", name)
+    return command("start", name, "--city", found.stopped_cities[0])
 
 
 def actor_advice(explanation: Explanation, seconds: float) -> str:

@@ -32,11 +32,12 @@ from datum_compute.cli.explain import states
 from datum_compute.cli.explain.health import (
     PlacementHealth,
     assess_placements,
+    start_command,
     stay_lines,
     workload_health,
 )
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.explain.suggestions import Command, command
 from datum_compute.cli.render.output import (
     cell_text,
     duration,
@@ -155,12 +156,14 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
             cause = RootCause.of(
                 states.condition(workload, "Available") or {"reason": "Pending"}, now
             )
+        step = None
         if cause is not None and health is states.WorkloadHealth.STOPPED:
             cause = replace(cause, reason=REASON_SUSPENDED, message=report.detail)
+            step = start_command(workload, deployments)
         elif cause is None and states.sleep_after(workload):
             note = states.sleep_note(workload, queries.instances_of(context, name))
             links = [Link("workload", name, health.value, note)]
-        return _answer(context, links, cause, workload, name, [("Workload", name)])
+        return _answer(context, links, cause, workload, name, [("Workload", name)], step=step)
     links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
     cause = _cause_of(worst)
     stage = states.rollout_stage(workload)
@@ -203,7 +206,10 @@ def _explain_instance(context: Context, instance: dict[str, Any]) -> Answer:
         cause = RootCause.of(deepest, now)
     elif since:
         cause = RootCause.of(states.condition(deployment, CONDITION_CELL_REACHABLE), now)
-    return _answer(context, links, cause, instance, who.workload, [("Instance", name)])
+    step = None
+    if cause is not None and cause.reason == REASON_SUSPENDED and deployment:
+        step = start_command(queries.workload(context, who.workload), [deployment])
+    return _answer(context, links, cause, instance, who.workload, [("Instance", name)], step=step)
 
 
 def _instance_link(instance: Json, now: datetime, report_age: str = "") -> Link:
@@ -297,7 +303,9 @@ def _answer(
     workload: str,
     about: Sequence[tuple[str, str]],
     meanwhile: Sequence[str] = (),
+    step: Command | None = None,
 ) -> Answer:
+    """``step`` is the next command where that is not the one of the cause's reason."""
     kind = links[0].kind if links[-1].kind != "instance" else "instance"
     kind = str(subject.get("kind") or kind).lower()
     events = _distinct(
@@ -308,7 +316,7 @@ def _answer(
             for each in queries.events(context, kind_, [named])
         ]
     )
-    view = _view(context, kind, links, cause, subject, workload, events)
+    view = _view(context, kind, links, cause, subject, workload, events, step)
     if meanwhile:
         view["meanwhile"] = list(meanwhile)
     view["object"] = subject
@@ -331,6 +339,7 @@ def _view(
     subject: Json,
     workload: str,
     events: Sequence[Json],
+    step: Command | None,
 ) -> dict[str, Any]:
     view: dict[str, Any] = {
         "name": subject["metadata"]["name"],
@@ -346,7 +355,7 @@ def _view(
     explanation = explain(cause.reason)
     seconds = cause.seconds or 0
     missing = queries.missing_data(context, cause.reason, subject)
-    following = explanation.next_command_after_why(workload, missing)
+    following = step or explanation.next_command_after_why(workload, missing)
     if kind == "workload" and states.is_deleting(subject):
         following = command("destroy", workload, "--yes")  # which waits until it is gone
     view |= {

@@ -187,6 +187,10 @@ class Rollout(NamedTuple):
         rows = [row for row in self.rows if not row.removing]
         return bool(rows) and all(row.stop is not None for row in rows)
 
+    @property
+    def stopped_cities(self) -> list[str]:
+        return sorted({row.city for row in self.rows if row.stop is not None})
+
 
 def decide_rollout(
     workload: Mapping[str, Any],

@@ -119,7 +119,7 @@ async def wait_rolled_out(
 
 def _say_stopped(context: Context, rollout: Rollout) -> None:
     """Name the cities in which a change takes effect only when they are started."""
-    cities = sorted({row.city for row in rollout.rows if row.stop is not None})
+    cities = rollout.stopped_cities
     if cities:
         be, then = ("is", "it starts") if len(cities) == 1 else ("are", "they start")
         where = ", ".join(cities)

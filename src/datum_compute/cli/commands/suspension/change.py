@@ -18,8 +18,9 @@ from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.rollout.reads import read_result
-from datum_compute.cli.rollout.state import find_stop
+from datum_compute.cli.rollout.state import Rollout, decide_rollout, find_stop
 from datum_compute.cli.rollout.wait import wait_rolled_out, wait_stopped
+from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import deployments_in, deployments_of, require_workload
 from datum_compute.client.client import ApiClient
@@ -54,20 +55,24 @@ def change(context: Context, *, stops: bool) -> int:
             context.say(f"{'Stopping' if stops else 'Starting'} {where}\n")
         else:
             context.say(f"{where} is {'already' if stops else 'not'} stopped.")
-            if not stops and not city:
-                await _name_stopped_cities(context, client, live)
+        left = None if stops or city else await _left_stopped(client, name)
+        runs = not (left and left.stopped)
         action = _BEGUN[session.work] if changes else "unchanged"
         workload, instances = live, None
         if context.args.wait:
             if stops:
                 await wait_stopped(context, client, name, city)
-            elif changes:
+            elif changes and runs:
                 await wait_rolled_out(context, client, name, of=live, waved=False)
             workload, instances = await read_result(client, name)
-            if changes:
+            if changes and runs:
                 action = _ENDED[session.work]
                 kept = "is stopped, and keeps its quota"
                 context.say(f"{where} {kept if stops else 'runs again'}.")
+        if changes and not runs:
+            action = _ENDED["stop"]
+        if left and left.stopped_cities:
+            _name_stopped_cities(context, left)
         if context.args.output not in ("table", "wide"):
             show_results(context, [result(workload, action, instances)])
         if stops:
@@ -98,15 +103,20 @@ async def _in_city(
     return await deployments_in(context, client, live, city)
 
 
-async def _name_stopped_cities(context: Context, client: ApiClient, live: Json) -> None:
-    """Those that were stopped by themselves, and are started so."""
-    found = [each for each in await deployments_of(client, live) if find_stop(each) is not None]
-    cities = sorted({each["spec"]["cityCode"] for each in found})
-    if cities:
-        context.say(
-            f"{', '.join(cities)} {'is' if len(cities) == 1 else 'are'} stopped separately."
-        )
-        context.suggest(*(command("start", live["metadata"]["name"], "--city", c) for c in cities))
+async def _left_stopped(client: ApiClient, name: str) -> Rollout:
+    """The workload once it is not stopped as a whole: cities that were stopped by themselves stay
+    so."""
+    live = to_dict(await client.get(compute.WORKLOADS, name, NAMESPACE))
+    return decide_rollout(live, await deployments_of(client, live))
+
+
+def _name_stopped_cities(context: Context, rollout: Rollout) -> None:
+    cities, name = rollout.stopped_cities, context.args.name
+    be = "is" if len(cities) == 1 else "are"
+    context.say(f"{', '.join(cities)} {be} stopped separately.")
+    if rollout.stopped:
+        context.say(f'No instance of "{name}" runs.')
+    context.suggest(*(command("start", name, "--city", city) for city in cities))
 
 
 async def _annotations(

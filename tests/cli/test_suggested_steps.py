@@ -107,3 +107,21 @@ def test_a_workload_without_a_url_names_where_its_addresses_are() -> None:
             "Try:  datumctl-compute status api",
             "      datumctl-compute instances --workload api",
         ]
+
+
+@pytest.mark.parametrize(
+    "screen", ["workloads describe api", "instances describe api-default-dfw-0", "why api"]
+)
+def test_events_of_a_destroyed_workload_of_the_same_name_are_not_shown(screen: str) -> None:
+    with cli_session() as here:
+        fail_with(here, "ImageUnavailable")
+        assert "ImageUnavailable" in str(here.run(f"{screen} -o json").json["events"])
+        assert here.run("destroy api --yes").code == 0
+        here.wait(5)
+        made = here.env.now().isoformat()[:19]
+        fail_with(here, "InstanceCrashing")
+
+        shown = here.run(f"{screen} -o json").json["events"]
+
+        assert shown
+        assert [each for each in shown if each["when"][:19] < made] == []

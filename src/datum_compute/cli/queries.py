@@ -164,21 +164,27 @@ def revisions(context: Context, workload: Mapping[str, Any]) -> Revisions:
     return revisions_of(found, workload)
 
 
-def events(context: Context, kind: str, names: Sequence[str]) -> list[Json]:
-    """Events on these objects as flat views, unsorted; :func:`newest_first` sorts them."""
-    if not names:
+def events(context: Context, kind: str, objects: Sequence[Mapping[str, Any]]) -> list[Json]:
+    """Events on these objects as flat views, unsorted; :func:`newest_first` sorts them. Not those
+    of an earlier object of the same name; one that names no UID counts."""
+    uids = {str(each["metadata"]["name"]): each["metadata"].get("uid") for each in objects}
+    if not uids:
         return []
     selector = f"involvedObject.kind={kind}"
-    if len(names) == 1:
-        selector += f",involvedObject.name={names[0]}"
+    if len(uids) == 1:
+        selector += f",involvedObject.name={next(iter(uids))}"
     try:
         listed = context.reader.list(EVENTS, NAMESPACE, field_selector=selector)
     except errors.StatusError:  # the user may not read Events; the command goes on without
         return []
     now = context.env.now()
-    views = [_event_view(each, kind, now) for each in listed]
-    wanted = {f"{kind.lower()}/{name}" for name in names}
-    return [each for each in views if each["about"] in wanted]
+    return [_event_view(each, kind, now) for each in listed if _is_about(each, uids)]
+
+
+def _is_about(event: Json, uids: Mapping[str, str | None]) -> bool:
+    involved = event.get("involvedObject") or {}
+    name = involved.get("name", "")
+    return name in uids and involved.get("uid") in (None, "", uids[name])
 
 
 def newest_first(found: Sequence[Json]) -> list[Json]:

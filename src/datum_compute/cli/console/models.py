@@ -179,9 +179,12 @@ def details(name: str) -> Iterator[Detail]:
         return {f"history/{name}": shown(history.read_views(context, workload))}
 
     def events(context: Context) -> Models:
-        _, rows = _rows(context, name)
-        own = queries.instances_of(context, name)
-        return {f"events/{name}": shown(workload_events(context, name, rows, own))[:MAX_EVENTS]}
+        workload = queries.workload(context, name)
+        deployments = queries.deployments_of(context, workload)
+        found = workload_events(
+            context, workload, deployments, queries.instances_of(context, name)
+        )
+        return {f"events/{name}": shown(found)[:MAX_EVENTS]}
 
     for each in (why, current, revisions, events):
         yield _if_found(each)

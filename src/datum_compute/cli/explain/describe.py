@@ -10,7 +10,6 @@ from datum_compute.cli import queries
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.health import (
-    PlacementHealth,
     actor_advice,
     assess_placements,
     paragraphs,
@@ -43,7 +42,7 @@ def describe_instance(context: Context) -> int:
     name = context.args.name
     found = queries.instance(context, name)
     who = states.instance_identities([found], lambda: queries.deployments(context))[name]
-    happened = queries.newest_first(queries.events(context, "Instance", [name]))
+    happened = queries.newest_first(queries.events(context, "Instance", [found]))
     state, message = states.instance_detail(found)
     since = queries.stale_deployments(context).get(states.deployment_name(found), "")
     external, internal = states.instance_addresses(found)
@@ -137,10 +136,11 @@ def _instance_steps(context: Context, found: Json, workload: str) -> list[Sugges
 def describe_workload(context: Context) -> int:
     name = context.args.name
     found = queries.workload(context, name)
-    rows = assess_placements(found, queries.deployments_of(context, found), context.env.now())
+    deployments = queries.deployments_of(context, found)
+    rows = assess_placements(found, deployments, context.env.now())
     instances = queries.instances_of(context, name)
     revision = queries.active_revision(context, found)
-    happened = workload_events(context, name, rows, instances)
+    happened = workload_events(context, found, deployments, instances)
     report = health_of(found, rows)
     stale = {
         each.row.deployment: each.blocking_reason.since
@@ -198,15 +198,14 @@ def describe_workload(context: Context) -> int:
 
 
 def workload_events(
-    context: Context, name: str, rows: Sequence[PlacementHealth], instances: Sequence[Json]
+    context: Context, workload: Json, deployments: Sequence[Json], instances: Sequence[Json]
 ) -> list[dict[str, Any]]:
     """Of a workload, its deployments and its instances, newest first."""
-    deployments = [each.row.deployment for each in rows if each.row.deployment]
     return queries.newest_first(
         [
-            *queries.events(context, "Workload", [name]),
+            *queries.events(context, "Workload", [workload]),
             *queries.events(context, "WorkloadDeployment", deployments),
-            *queries.events(context, "Instance", [each["metadata"]["name"] for each in instances]),
+            *queries.events(context, "Instance", instances),
         ]
     )
 

@@ -163,7 +163,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
         elif cause is None and states.sleep_after(workload):
             note = states.sleep_note(workload, queries.instances_of(context, name))
             links = [Link("workload", name, health.value, note)]
-        return _answer(context, links, cause, workload, name, [("Workload", name)], step=step)
+        return _answer(context, links, cause, workload, name, [("Workload", workload)], step=step)
     links += [Link("placement", worst.row.placement), _city_link(worst, deployments)]
     cause = _cause_of(worst)
     stage = states.rollout_stage(workload)
@@ -175,8 +175,9 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
     if instance is not None:
         links.append(_instance_link(instance, now))
         cause = _with_consequence(RootCause.of(states.blocking_condition(instance), now), worst)
-    about = [("Workload", name), ("WorkloadDeployment", worst.row.deployment)]
-    about += [("Instance", instance["metadata"]["name"])] if instance is not None else []
+    deployment = _named(deployments, worst.row.deployment)
+    about = [("Workload", workload), ("WorkloadDeployment", deployment)]
+    about += [("Instance", instance)] if instance is not None else []
     return _answer(context, links, cause, workload, name, about, stay_lines(found))
 
 
@@ -209,7 +210,8 @@ def _explain_instance(context: Context, instance: dict[str, Any]) -> Answer:
     step = None
     if cause is not None and cause.reason == REASON_SUSPENDED and deployment:
         step = start_command(queries.workload(context, who.workload), [deployment])
-    return _answer(context, links, cause, instance, who.workload, [("Instance", name)], step=step)
+    about = [("Instance", instance)]
+    return _answer(context, links, cause, instance, who.workload, about, step=step)
 
 
 def _instance_link(instance: Json, now: datetime, report_age: str = "") -> Link:
@@ -301,7 +303,7 @@ def _answer(
     cause: RootCause | None,
     subject: dict[str, Any],
     workload: str,
-    about: Sequence[tuple[str, str]],
+    about: Sequence[tuple[str, Json]],
     meanwhile: Sequence[str] = (),
     step: Command | None = None,
 ) -> Answer:

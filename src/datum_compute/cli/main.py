@@ -25,7 +25,7 @@ from datum_compute.cli.explain.suggestions import Invocation, Remark
 from datum_compute.env import SystemEnvironment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from types import ModuleType
 
     from datum_compute.env import Environment
@@ -136,6 +136,9 @@ def main(
         print(plugin.manifest(), file=streams.stdout)
         return int(Exit.DONE)
     invocation = Invocation.of(program, argv)
+    if "local" not in move_leading_flags(argv)[:1]:
+        flags = dict(invocation.flags)
+        invocation = invocation._replace(local_directory=lambda: _local_directory(env, flags))
     try:
         return _dispatch(argv, env, streams, invocation, reach or Reach())
     except KeyboardInterrupt:
@@ -236,6 +239,12 @@ def translate(argv: Sequence[str]) -> list[str]:
     if error is not None:
         raise error
     return synonyms.expand_alias(words, position)
+
+
+def _local_directory(env: Environment, flags: Mapping[str, str]) -> str:
+    from datum_compute.cli.targets import stored_contexts  # rarely needed
+
+    return stored_contexts.local_directory(env, flags)
 
 
 def _check_access(context: Context) -> None:

@@ -333,7 +333,7 @@ def _from_stored(
             ca_pem = _certificate_authority(own.certificate_authority)
             found = found._replace(connection=found.connection._replace(ca_pem=ca_pem))
     else:
-        found = _from_local_platform(env, own)
+        found = _from_local_platform(env, own, f", which context {chosen.name} selects")
     return found._replace(source=f"context {chosen.name}: {found.source}")
 
 
@@ -351,7 +351,9 @@ def _local_directory(env: Environment, args: Namespace) -> str:
     return str(args.data_dir or state_reader.default_directory(env))
 
 
-def _from_local_platform(env: Environment, args: Namespace) -> ProjectTarget:
+def _from_local_platform(
+    env: Environment, args: Namespace, selected_by: str = ""
+) -> ProjectTarget:
     directory = _local_directory(env, args)
     there = state_reader.StateReader(directory)
     try:
@@ -360,9 +362,13 @@ def _from_local_platform(env: Environment, args: Namespace) -> ProjectTarget:
     except state_reader.StateUnusable as error:
         raise usage(str(error), AddFlag("--data-dir", "DIR")) from error
     if running is None or admin is None:
+        start = command("local", "up", "--detach")
+        if args.data_dir:
+            message = f"no local platform is running in {directory}{selected_by}"
+            raise CommandError(message, start, code="NoTarget")
         raise CommandError(
             "no local platform is running and no server was given",
-            command("local", "up", "--detach"),
+            start,
             Remark("run this command through datumctl"),
             code="NoTarget",
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from datum_compute.assembly.local.state import RunningPlatform, StateDirectory
 from datum_compute.cli.context import Streams
 from datum_compute.cli.main import main
 from datum_compute.testing.environment import SimulatedEnvironment
@@ -91,3 +92,49 @@ def test_a_token_is_never_stored(shell: Shell) -> None:
     assert code == 2
     assert "--token-file" in err
     assert "secret" not in (shell.directory / "config/datum-compute/contexts.json").read_text()
+
+
+@pytest.mark.parametrize("selected", ["context use home", ""])
+def test_a_context_of_a_local_platform_that_is_down_names_the_one_to_start(
+    shell: Shell, selected: str
+) -> None:
+    if selected:
+        shell.succeeds(selected)
+    flag = "" if selected else " --context home"
+
+    for line in ("workloads", "context show"):
+        code, _, error = shell.types(line + flag)
+
+        assert code == 1
+        assert error.splitlines() == [
+            f"Error: no local platform is running in {shell.directory}/state,"
+            " which context home selects",
+            f"Try:  datumctl-compute local up --detach --data-dir {shell.directory}/state",
+        ]
+
+
+def test_local_commands_follow_no_context_and_suggest_none(shell: Shell) -> None:
+    shell.succeeds("context use home")
+
+    code, _, error = shell.types("local status")
+
+    assert code == 5
+    assert error.splitlines()[-1] == "Try:  datumctl-compute local up --detach"
+
+
+def test_a_server_that_refuses_connections_is_looked_for_in_the_directory_of_the_context(
+    shell: Shell,
+) -> None:
+    shell.succeeds("context use home")
+    state = StateDirectory(shell.directory / "state")
+    state.create()
+    state.ensure_token(SimulatedEnvironment(1))
+    (state.path / "ca.crt").write_text("")
+    with state.hold():
+        state.announce(RunningPlatform(1, "http://127.0.0.1:1", "demo", "2026-01-01T00:00:00Z"))
+
+        error = shell.types("workloads")[2]
+
+    assert error.splitlines()[-1] == (
+        f"Try:  datumctl-compute local status --data-dir {shell.directory}/state"
+    )

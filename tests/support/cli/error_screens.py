@@ -252,6 +252,7 @@ def _targets(ledger: ErrorTranscript) -> None:
         f"status web {there} --certificate-authority {odd}",
         f"status web --kubeconfig {ledger.directory}/nothing",
         "status web --data-dir ''",
+        f"status web --data-dir {ledger.directory}/nothing",
         "status web --server api.example --token t",
         "status web --server api.example --project p",
         "status web --server api.example --kubeconfig kubeconfig",

@@ -6,7 +6,7 @@ A suggested command names the program as the user typed it and repeats the user'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 
@@ -57,6 +57,9 @@ class Invocation(NamedTuple):
 
     program: str
     flags: tuple[tuple[str, str], ...] = ()
+    local_directory: Callable[[], str] = str
+    """Gives the state directory of the context in use, or nothing: ``local`` commands follow no
+    context."""
 
     @classmethod
     def of(cls, program: str, argv: Sequence[str]) -> Invocation:
@@ -90,9 +93,12 @@ class Invocation(NamedTuple):
         if words[0] == "local":  # local commands take no server, and only three of them a project
             about_project = words[1] in ("up", "kubeconfig", "user")
             known = ("--data-dir", "--project") if about_project else ("--data-dir",)
+        flags = self.flags
+        if words[0] == "local" and (directory := self.local_directory()):
+            flags = (*flags, ("--data-dir", directory))
         return [
             text
-            for flag, value in self.flags
+            for flag, value in flags
             if flag in known and flag not in words
             for text in (flag, value)
         ]

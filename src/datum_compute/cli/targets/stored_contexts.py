@@ -157,6 +157,22 @@ def current(env: Environment) -> StoredContext | None:
     return found.contexts[found.current] if found.current else None
 
 
+def local_directory(env: Environment, flags: Mapping[str, str]) -> str:
+    """The state directory of the local platform that a context selects for a command with these
+    target flags; empty where none does."""
+    if not flags.keys().isdisjoint(("--data-dir", "--server", "--kubeconfig")):
+        return ""
+    name = flags.get("--context", "")
+    if not name and env.variable("DATUM_API_HOST"):
+        return ""
+    try:
+        found = read(env)
+    except CommandError:
+        return ""  # a command that needs the file says what is wrong with it
+    chosen = found.contexts.get(name or found.current)
+    return chosen.data_dir if chosen is not None else ""
+
+
 def kubeconfig_files(env: Environment) -> tuple[str, ...]:
     """The files that ``KUBECONFIG`` names."""
     value = env.variable("KUBECONFIG") or ""

@@ -323,7 +323,7 @@ def _print_ready(
     ]
     if not context.args.sample:
         context.say("Try:  " + "\n      ".join(steps))
-    elsewhere = _other_target(context)
+    elsewhere = _other_target(context, state)
     if elsewhere:
         use = context.command("context", "add", "local", "--data-dir", str(state.path))
         context.say(f"\nCommands use {elsewhere}, not this platform, unless --data-dir names it or")
@@ -332,7 +332,7 @@ def _print_ready(
         )
 
 
-def _other_target(context: Context) -> str:
+def _other_target(context: Context, state: StateDirectory) -> str:
     """What selects another platform for commands that name none; empty where nothing does."""
     if context.env.variable("DATUM_API_HOST"):
         return "DATUM_API_HOST"
@@ -341,5 +341,6 @@ def _other_target(context: Context) -> str:
     except CommandError:
         return ""  # the next command says what is wrong with the file
     if current is not None:
-        return "" if current.data_dir else f"context {current.name}"
+        own = current.data_dir and Path(current.data_dir).resolve() == state.path.resolve()
+        return "" if own else f"context {current.name}"
     return "KUBECONFIG" if stored_contexts.kubeconfig_files(context.env) else ""

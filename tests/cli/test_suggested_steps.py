@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from datum_compute.api.compute import v1alpha as compute
+from datum_compute.client.protocol import merge
 from tests.support.cli.read_screens import manifest
 from tests.support.cli.session import CliSession, cli_session
 
@@ -125,3 +127,33 @@ def test_events_of_a_destroyed_workload_of_the_same_name_are_not_shown(screen: s
 
         assert shown
         assert [each for each in shown if each["when"][:19] < made] == []
+
+
+def test_a_deletion_that_a_finalizer_of_another_program_holds_is_explained_everywhere() -> None:
+    held = "held by the finalizer example.com/backup"
+    with cli_session() as here:
+        assert here.run("deploy api --image=a/api:1 --city=DFW --window=0s").code == 0
+        found = here.act(here.client().get(compute.WORKLOADS, "api", "default"))
+        body = merge(
+            {"metadata": {"finalizers": [*found.metadata.finalizers, "example.com/backup"]}}
+        )
+        here.act(here.client().patch(compute.WORKLOADS, "api", body, "default"))
+
+        destroyed = here.run("destroy api --yes --timeout 30s")
+
+        assert destroyed.code == 4
+        assert f'"api" is {held}.\n' in destroyed.err
+        assert f'Error: "api" is not deleted yet: {held}\nTry:  datumctl-compute why api' in (
+            destroyed.err
+        )
+        assert f"Health     Destroying — {held}" in here.run("status api").out
+        assert f"Destroying ({held})" in here.run("workloads").out
+        explained = here.run("why api").out.splitlines()
+        assert [line.strip() for line in explained[1:-1]] == [
+            "SomeFinalizersRemain for 30s",
+            held,
+            "Who can act   you",
+            "The program that set the finalizer removes it; where that is gone, remove it with"
+            " kubectl.",
+        ]
+        assert explained[-1].startswith("Events")

@@ -89,3 +89,23 @@ def test_a_workload_being_deleted_is_destroying_with_one_row_per_city() -> None:
 
     assert workload_health(going, found).cell.text == "Destroying"
     assert [(each.row.city, each.note) for each in found] == [("DFW", "being removed")]
+
+
+@pytest.mark.parametrize(
+    ("finalizers", "held"),
+    [
+        (["example.com/a", "example.com/b"], "held by the finalizers example.com/a, example.com/b"),
+        (["example.com/a", "compute.datumapis.com/federator"], ""),
+        (["quota.compute.datumapis.com/claim-cleanup"], ""),
+        (["foregroundDeletion"], ""),
+    ],
+)
+def test_a_city_is_held_by_finalizers_once_only_those_of_other_programs_are_left(
+    finalizers: list[str], held: str
+) -> None:
+    leaving = deployment()
+    leaving["metadata"] |= {"deletionTimestamp": SINCE, "finalizers": finalizers}
+
+    (found,) = assess_placements(workload(deletionTimestamp=SINCE), [leaving], NOW)
+
+    assert (found.row.blocking_reason.message if found.row.blocking_reason else "") == held

@@ -39,6 +39,7 @@ from datum_compute.cli.rollout.state import (
     Stop,
     decide_rollout,
     find_stop,
+    held_deletion,
 )
 
 Json = Mapping[str, Any]
@@ -227,7 +228,8 @@ def workload_health(workload: Json, found: Sequence[PlacementHealth]) -> Workloa
     them."""
     health, detail = _own_health(workload, found)
     if health in (states.WorkloadHealth.DESTROYING, states.WorkloadHealth.UNKNOWN):
-        return WorkloadReport(health, detail)
+        held = held_deletion(workload)
+        return WorkloadReport(health, detail, held.message if held else "")
     stops = [each for each in found if each.row.stop is not None and not each.row.removing]
     if stops:
         others = [each for each in found if each.row.stop is None and not each.row.removing]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from datum_compute.api.compute import reasons
 from datum_compute.api.compute.reasons import Actor, Reason
 from datum_compute.cli.explain.suggestions import Command, command
+from datum_compute.cli.rollout.state import FINALIZERS_REMAIN
 
 if TYPE_CHECKING:
     from datum_compute.cli.explain.missing_data import Missing
@@ -81,8 +82,20 @@ def _filled_in(step: Command, workload: str) -> Command:
 def explain(name: str) -> Explanation:
     """The record and the text of a reason. Without a text of its own, a reason is described by
     its name and by the meaning in its record; an unknown one by its name alone."""
+    if name == FINALIZERS_REMAIN:
+        return _HELD
     record = reasons.lookup(name)
     return Explanation(record, TEXTS.get(name) or _default_text(record))
+
+
+_HELD = Explanation(
+    Reason(FINALIZERS_REMAIN, "", Actor.USER),
+    ReasonText(
+        "held by a finalizer",
+        "The program that set the finalizer removes it; where that is gone, remove it with"
+        " kubectl.",
+    ),
+)
 
 
 def _default_text(record: Reason) -> ReasonText:

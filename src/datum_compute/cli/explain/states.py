@@ -33,6 +33,7 @@ from datum_compute.api.compute.reasons import (
 from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import Cell, Colour, count, duration
 from datum_compute.cli.render.printable import without_marks
+from datum_compute.cli.rollout.state import held_deletion
 
 Json = Mapping[str, Any]
 
@@ -410,7 +411,8 @@ def health_detail(workload: Json, cause: str = "") -> str:
     if found is WorkloadHealth.AVAILABLE:
         return ALL_AVAILABLE
     if found is WorkloadHealth.DESTROYING:
-        return "Destroying — its instances are being removed"
+        held = held_deletion(workload)
+        return f"Destroying — {held.message if held else 'its instances are being removed'}"
     if found is WorkloadHealth.UNKNOWN:
         return "Unknown — no controller has reported yet"
     if found is WorkloadHealth.STOPPED:

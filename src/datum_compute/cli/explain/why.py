@@ -45,6 +45,7 @@ from datum_compute.cli.render.output import (
     seconds_since,
     show,
 )
+from datum_compute.cli.rollout.state import FINALIZERS_REMAIN, held_deletion
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 
 Json = Mapping[str, Any]
@@ -89,7 +90,7 @@ class RootCause:
         )
 
     def describe(self) -> list[str]:
-        usual = lookup(self.reason).usual_seconds
+        usual = explain(self.reason).reason.usual_seconds
         head = f"{self.type}={self.status}" if self.type else self.reason
         if self.seconds is not None:
             head += f" for {precise_duration(self.seconds)}"
@@ -153,9 +154,7 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
         links = [Link("workload", name, health.value, report.note)]
         cause = None
         if health not in (states.WorkloadHealth.AVAILABLE, states.WorkloadHealth.DEGRADED):
-            cause = RootCause.of(
-                states.condition(workload, "Available") or {"reason": "Pending"}, now
-            )
+            cause = _own_cause(workload, now)
         step = None
         if cause is not None and health is states.WorkloadHealth.STOPPED:
             cause = replace(cause, reason=REASON_SUSPENDED, message=report.detail)
@@ -261,6 +260,16 @@ def _named(deployments: Sequence[Json], name: str) -> Json:
     return next((each for each in deployments if each["metadata"]["name"] == name), {})
 
 
+def _own_cause(workload: Json, now: datetime) -> RootCause:
+    """Of a workload without a row that explains it."""
+    held = held_deletion(workload)
+    if held is not None:
+        return RootCause("", "", held.reason, held.message, seconds_since(held.since, now))
+    if states.is_deleting(workload):
+        return RootCause("", "", REASON_TERMINATING, "", None)
+    return RootCause.of(states.condition(workload, "Available") or {"reason": "Pending"}, now)
+
+
 def _cause_of(worst: PlacementHealth) -> RootCause:
     blocking = worst.blocking_reason
     if blocking is None:
@@ -358,7 +367,8 @@ def _view(
     seconds = cause.seconds or 0
     missing = queries.missing_data(context, cause.reason, subject)
     following = step or explanation.next_command_after_why(workload, missing)
-    if kind == "workload" and states.is_deleting(subject):
+    held = cause.reason == FINALIZERS_REMAIN
+    if kind == "workload" and states.is_deleting(subject) and not held:
         following = command("destroy", workload, "--yes")  # which waits until it is gone
     view |= {
         "condition": cause.type,
@@ -388,7 +398,7 @@ def _screen(
     lines = _tree(links)
     indent = " " * (3 * max(1, len(links) - 1))
     lines += [indent + text for text in cause.describe()]
-    actor = lookup(cause.reason).actor_after(cause.seconds or 0)
+    actor = explain(cause.reason).actor_after(cause.seconds or 0)
     texts = [each["message"] for each in view.get("missing", ())]
     lines += [("Missing       " if i == 0 else " " * 14) + each for i, each in enumerate(texts)]
     lines.append(f"Who can act   {ACTORS[actor]}")
@@ -398,7 +408,7 @@ def _screen(
     lines += _event_lines(events)
     if view["next"]:
         lines.append(f"Next          {view['next']}")
-    if cause.reason not in REASONS:
+    if cause.type and cause.reason not in REASONS:
         lines.append(f"Reason        {cause.reason}")
     return "\n".join(lines)
 

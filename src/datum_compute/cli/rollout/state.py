@@ -155,6 +155,8 @@ class Rollout(NamedTuple):
     complete, and without a policy."""
     waves: Waves | None = None
     """None without a policy that can be read."""
+    removal: BlockingReason | None = None
+    """What alone keeps a workload that is being deleted, where that is known."""
 
     @property
     def done(self) -> bool:
@@ -230,8 +232,8 @@ def decide_rollout(
     ]
     rows = [_with_stop(row, workload, found.get((row.placement, row.city.lower()))) for row in rows]
     rows += [_leaving_row(deployment, destroyed) for deployment in leaving]
-    if progress is None:
-        return Rollout(tuple(rows), observed)
+    if progress is None or destroyed:
+        return Rollout(tuple(rows), observed, removal=held_deletion(workload))
     from datum_compute.cli.rollout.waves import decide_waves  # rarely needed, and slow to load
 
     waves = decide_waves(workload, deployments)
@@ -412,8 +414,28 @@ def _leaving_row(deployment: Mapping[str, Any], destroyed: bool) -> Row:
         ready=int(status.get("readyReplicas") or 0),
         removing=True,
         stays_until=() if going else tuple(city for _, city in awaited),
-        blocking_reason=_removal_reason(status),
+        blocking_reason=held_deletion(deployment) or _removal_reason(status),
     )
+
+
+FINALIZERS_REMAIN = "SomeFinalizersRemain"
+"""What keeps a namespace of Kubernetes, too; no condition of ours carries it."""
+_OWN_FINALIZERS = ("foregroundDeletion", "orphan")
+
+
+def held_deletion(obj: Mapping[str, Any]) -> BlockingReason | None:
+    """Set where only finalizers of other programs keep an object that is being deleted."""
+    found = _at(obj, "metadata", "finalizers") or ()
+    since = _at(obj, "metadata", "deletionTimestamp")
+    ours = [
+        each
+        for each in found
+        if each in _OWN_FINALIZERS or each.partition("/")[0].endswith(constants.GROUP)
+    ]
+    if not since or not found or ours:
+        return None
+    noun = "finalizer" if len(found) == 1 else "finalizers"
+    return BlockingReason(FINALIZERS_REMAIN, f"held by the {noun} {', '.join(found)}", str(since))
 
 
 def _removal_reason(status: Mapping[str, Any]) -> BlockingReason | None:

@@ -195,7 +195,7 @@ async def wait_gone(
 ) -> None:
     """Wait until the workload and its instances are deleted, counting down per city."""
     display = Progress(context)
-    latest: tuple[Row, ...] = ()
+    latest = Rollout((), observed=False)
     try:
         async with (
             asyncio.timeout(timeout),
@@ -207,18 +207,23 @@ async def wait_gone(
                 workload, deployments = await read()
                 if workload["metadata"]["uid"] != uid:
                     return  # another of the same name, created since
-                latest = decide_rollout(workload, deployments).rows
-                display.show([RowProgress(row) for row in latest])
+                before, latest = latest, decide_rollout(workload, deployments)
+                display.show([RowProgress(row) for row in latest.rows])
+                if latest.removal is not None and latest.removal != before.removal:
+                    context.say(f'"{name}" is {latest.removal.message}.')
                 await changed(inf)
     except CommandError as error:
         if error.exit_code is Exit.NOT_FOUND:
             return
         raise
     except TimeoutError:
-        cities = sorted({_removal_text(row) for row in latest}) or ["the platform"]
+        cities = sorted({_removal_text(row) for row in latest.rows}) or ["the platform"]
+        why, step = f"still waiting for {'; '.join(cities)}", command("destroy", name, "--yes")
+        if latest.removal is not None:
+            why, step = latest.removal.message, command("why", name)
         raise CommandError(
-            f'"{name}" is not deleted yet: still waiting for {"; ".join(cities)}',
-            command("destroy", name, "--yes"),
+            f'"{name}" is not deleted yet: {why}',
+            step,
             exit_code=Exit.TIMED_OUT,
             code="TimedOut",
             retryable=True,

@@ -14,7 +14,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import not_found, unknown
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.reasons import explain
-from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.explain.suggestions import Command, command
 from datum_compute.cli.render.output import age, seconds_since
 from datum_compute.cli.tables import (
     CONFIG_MAPS,
@@ -162,6 +162,20 @@ def revisions(context: Context, workload: Mapping[str, Any]) -> Revisions:
     except errors.NotFound:
         return Revisions()
     return revisions_of(found, workload)
+
+
+def reconnect_command(context: Context, city: str) -> Command | None:
+    """Where a local platform on this machine has disconnected the cell of the city."""
+    directory = context.target.local_directory
+    if not directory:
+        return None
+    from datum_compute.assembly.local.state_reader import StateReader, StateUnusable
+
+    try:
+        cells = StateReader(directory).disconnected()
+    except StateUnusable:
+        return None
+    return command("local", "cell", "connect", city.upper()) if city.lower() in cells else None
 
 
 def events(context: Context, kind: str, objects: Sequence[Mapping[str, Any]]) -> list[Json]:

@@ -351,9 +351,7 @@ def _local_directory(env: Environment, args: Namespace) -> str:
     return str(args.data_dir or state_reader.default_directory(env))
 
 
-def _from_local_platform(
-    env: Environment, args: Namespace, selected_by: str = ""
-) -> ProjectTarget:
+def _from_local_platform(env: Environment, args: Namespace, selected_by: str = "") -> ProjectTarget:
     directory = _local_directory(env, args)
     there = state_reader.StateReader(directory)
     try:

@@ -35,7 +35,11 @@ from typing import Any
 from datum_compute.api.planes import CELL, HUB, ROOT
 from datum_compute.apiserver import storage
 from datum_compute.assembly.local import state_reader
-from datum_compute.assembly.local.state_reader import RunningPlatform, StateUnusable
+from datum_compute.assembly.local.state_reader import (
+    DISCONNECTED,
+    RunningPlatform,
+    StateUnusable,
+)
 from datum_compute.env import Environment
 from datum_compute.providers.registry import providers_of
 
@@ -191,12 +195,12 @@ class StateDirectory(state_reader.StateReader):
         self._write("settings.json", asdict(settings))
 
     def disconnected(self) -> list[str]:
-        """The disconnected cells."""
-        cells = (self._object("disconnected.json") or {}).get("cells")
-        return [str(cell) for cell in cells] if isinstance(cells, list) else []
+        """The disconnected cells. Raises StateUnusable if the file is damaged."""
+        self._object(DISCONNECTED)
+        return super().disconnected()
 
     def store_disconnected(self, cells: list[str]) -> None:
-        self._write("disconnected.json", {"cells": cells})
+        self._write(DISCONNECTED, {"cells": cells})
 
     def ensure_token(self, env: Environment) -> str:
         token = self.token()

@@ -17,6 +17,9 @@ USER_ROLES = ("viewer", "editor", "admin")
 """The roles of people in a project, each with the rights of those before it."""
 
 
+DISCONNECTED = "disconnected.json"
+
+
 class RunningPlatform(NamedTuple):
     """The content of ``platform.json``, written by the running platform."""
 
@@ -69,6 +72,11 @@ class StateReader:
             return False
         finally:
             os.close(handle)
+
+    def disconnected(self) -> list[str]:
+        """The disconnected cells."""
+        cells = (self.read(DISCONNECTED) or {}).get("cells")
+        return [str(cell) for cell in cells] if isinstance(cells, list) else []
 
     def token(self) -> str | None:
         return self.text("token").strip() or None

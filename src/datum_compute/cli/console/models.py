@@ -181,9 +181,7 @@ def details(name: str) -> Iterator[Detail]:
     def events(context: Context) -> Models:
         workload = queries.workload(context, name)
         deployments = queries.deployments_of(context, workload)
-        found = workload_events(
-            context, workload, deployments, queries.instances_of(context, name)
-        )
+        found = workload_events(context, workload, deployments, queries.instances_of(context, name))
         return {f"events/{name}": shown(found)[:MAX_EVENTS]}
 
     for each in (why, current, revisions, events):

@@ -268,14 +268,18 @@ def _with_stops(
 ) -> WorkloadReport:
     """What is stopped is neither missing nor failed: only the others are judged."""
     left = [each.row.city for each in stops if not each.row.stopped]
+    stopping = f"{', '.join(left)} stopping" if left else ""
     still = f"; {', '.join(left)} {'has' if len(left) == 1 else 'have'} not stopped yet"
     if not others:
         latest = min(stops, key=lambda each: (each.stale, each.seconds or 0))
         detail = f"S{latest.stop[1:]}{still if left else ''}"
         stale = any(each.stale for each in stops)
-        return WorkloadReport(states.WorkloadHealth.STOPPED, detail, stale=stale)
-    cities = ", ".join(each.row.city for each in stops)
-    where = "; ".join(f"{each.row.city} {each.stop}" for each in stops) + (still if left else "")
+        return WorkloadReport(states.WorkloadHealth.STOPPED, detail, stopping, stale=stale)
+    stopped = [each for each in stops if each.row.stopped]
+    cities = f"{', '.join(each.row.city for each in stopped)} stopped" if stopped else ""
+    note = ", ".join(part for part in (cities, stopping) if part)
+    where = "; ".join(f"{each.row.city} {each.stop}" for each in stopped) + (still if left else "")
+    where = where.removeprefix("; ")
     missing = sum(max(0, each.row.target - each.row.ready) for each in others)
     serves = any(each.row.ready for each in others)
     if not missing:
@@ -286,7 +290,7 @@ def _with_stops(
     else:
         health = states.WorkloadHealth.UNAVAILABLE
         where = f"Unavailable — {worst_cause(others) or 'no instance is ready'}; {where}"
-    return WorkloadReport(health, where, f"{cities} stopped", stale=any(e.stale for e in others))
+    return WorkloadReport(health, where, note, stale=any(e.stale for e in others))
 
 
 def _own_health(
@@ -396,4 +400,8 @@ def suggested_commands(
         for reason in dict.fromkeys(reasons)
     ]
     wrong = own or any(each.blocking_reason for each in found)
-    return [*steps, command("why", name)] if wrong else []
+    if not wrong:
+        return []
+    cities = dict.fromkeys(each.row.city for each in found if each.blocking_reason)
+    reconnect = [queries.reconnect_command(context, city) for city in cities]
+    return [*reconnect, *steps, command("why", name)]

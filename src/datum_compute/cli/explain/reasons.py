@@ -308,7 +308,7 @@ TEXTS = {
     ),
     reasons.REASON_CELL_READY: ReasonText("cell reachable"),
     reasons.REASON_CELL_UNREACHABLE: ReasonText(
-        "no answer from the cell", "No action needed: this is up to the platform team.", _WHY
+        "no answer from the cell", "No action needed yet: the cell is expected to reconnect.", _WHY
     ),
     reasons.REASON_CELL_BEHIND: ReasonText(
         "change not reported by the cell",

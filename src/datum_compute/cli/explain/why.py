@@ -177,7 +177,10 @@ def _explain_workload(context: Context, workload: dict[str, Any]) -> Answer:
     deployment = _named(deployments, worst.row.deployment)
     about = [("Workload", workload), ("WorkloadDeployment", deployment)]
     about += [("Instance", instance)] if instance is not None else []
-    return _answer(context, links, cause, workload, name, about, stay_lines(found))
+    reconnect = queries.reconnect_command(context, worst.row.city)
+    return _answer(
+        context, links, cause, workload, name, about, stay_lines(found), reconnect=reconnect
+    )
 
 
 def _depends_on_instances(worst: PlacementHealth) -> bool:
@@ -209,8 +212,11 @@ def _explain_instance(context: Context, instance: dict[str, Any]) -> Answer:
     step = None
     if cause is not None and cause.reason == REASON_SUSPENDED and deployment:
         step = start_command(queries.workload(context, who.workload), [deployment])
+    reconnect = queries.reconnect_command(context, who.city)
     about = [("Instance", instance)]
-    return _answer(context, links, cause, instance, who.workload, about, step=step)
+    return _answer(
+        context, links, cause, instance, who.workload, about, step=step, reconnect=reconnect
+    )
 
 
 def _instance_link(instance: Json, now: datetime, report_age: str = "") -> Link:
@@ -315,8 +321,10 @@ def _answer(
     about: Sequence[tuple[str, Json]],
     meanwhile: Sequence[str] = (),
     step: Command | None = None,
+    reconnect: Command | None = None,
 ) -> Answer:
-    """``step`` is the next command where that is not the one of the cause's reason."""
+    """``step`` is the next command where that is not the one of the cause's reason, and
+    ``reconnect`` the one where the user has disconnected the cell."""
     kind = links[0].kind if links[-1].kind != "instance" else "instance"
     kind = str(subject.get("kind") or kind).lower()
     events = _distinct(
@@ -328,6 +336,12 @@ def _answer(
         ]
     )
     view = _view(context, kind, links, cause, subject, workload, events, step)
+    if cause is not None and reconnect is not None:
+        view |= {
+            "whoCanAct": Actor.USER.value,
+            "advice": "Reconnect the cell, which was disconnected on this machine.",
+            "next": context.invocation.render(reconnect),
+        }
     if meanwhile:
         view["meanwhile"] = list(meanwhile)
     view["object"] = subject
@@ -398,7 +412,7 @@ def _screen(
     lines = _tree(links)
     indent = " " * (3 * max(1, len(links) - 1))
     lines += [indent + text for text in cause.describe()]
-    actor = explain(cause.reason).actor_after(cause.seconds or 0)
+    actor = Actor(view["whoCanAct"])
     texts = [each["message"] for each in view.get("missing", ())]
     lines += [("Missing       " if i == 0 else " " * 14) + each for i, each in enumerate(texts)]
     lines.append(f"Who can act   {ACTORS[actor]}")

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
+from datum_compute.api.compute.constants import LABEL_CITY_CODE
 from datum_compute.cli import queries
 from datum_compute.cli.arguments import parse_duration, set_examples
 from datum_compute.cli.commands.logs.past import NamedLine, PastLines, merge
@@ -23,7 +24,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, not_found
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import not_offered
-from datum_compute.cli.explain.suggestions import command
+from datum_compute.cli.explain.suggestions import Command, command
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.tables import INSTANCES, NAMESPACE, WORKLOADS
 from datum_compute.client import errors
@@ -75,13 +76,19 @@ def run(context: Context) -> int:
     try:
         _show(context)
     except errors.Unavailable as error:
-        raise CommandError(
-            f"logs are unavailable: {error.detail}",
-            command("local", "status"),
-            code="Unreachable",
-            retryable=True,
-        ) from error
+        raise _unavailable(context, error, ()) from error
     return 0
+
+
+def _unavailable(
+    context: Context, error: errors.Unavailable, instances: Sequence[dict[str, Any]]
+) -> CommandError:
+    return CommandError(
+        f"logs are unavailable: {error.detail}",
+        *(_reconnect_commands(context, instances) or [command("local", "status")]),
+        code="Unreachable",
+        retryable=True,
+    )
 
 
 def _show(context: Context) -> None:
@@ -220,7 +227,7 @@ def _open_all(
             if first is not None:
                 found.append((instance["metadata"]["name"], chain([first], lines)))
     if failure is not None and sum(map(len, unread.values())) == len(instances):
-        raise failure
+        raise _unavailable(context, failure, instances) from failure
     if unread:
         _say_unread(context, unread)
     return found, bool(unread)
@@ -235,7 +242,15 @@ def _say_unread(context: Context, unread: dict[str, list[dict[str, Any]]]) -> No
         context.say(
             f"{first}{f' and {more} more' if more else ''}: {detail}{f'; {age}' if age else ''}"
         )
-    context.say("\nTry:  " + context.command("cities"))
+    reconnect = _reconnect_commands(context, [each for found in unread.values() for each in found])
+    steps = [context.invocation.render(each) for each in reconnect or [command("cities")]]
+    context.say("\nTry:  " + "\n      ".join(steps))
+
+
+def _reconnect_commands(context: Context, instances: Sequence[dict[str, Any]]) -> list[Command]:
+    cities = dict.fromkeys(states.label(each, LABEL_CITY_CODE) for each in instances)
+    found = [queries.reconnect_command(context, city) for city in cities]
+    return [each for each in found if each is not None]
 
 
 def _nothing(context: Context, instances: int) -> str:

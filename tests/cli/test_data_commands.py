@@ -173,3 +173,14 @@ def test_names_of_data_are_completed(platform: CliSession) -> None:
     ):
         lines = here.run(f"__complete {words}").out.splitlines()
         assert [line.partition("\t")[0] for line in lines] == [wanted, ":4"]
+
+
+@pytest.mark.parametrize(("size", "shown"), [(1, "1 byte"), (2, "2 bytes"), (3, "3 bytes")])
+def test_a_binary_value_is_shown_with_its_size(
+    platform: CliSession, tmp_path: Path, size: int, shown: str
+) -> None:
+    file = tmp_path / "key"
+    file.write_bytes(b"\xff" * size)
+    assert platform.run(f"config set sized --from-file {file}").code == 0
+
+    assert f"(binary, {shown})" in platform.run("config show sized").out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from typing import Any
 
 from datum_compute.cli import queries
@@ -100,7 +101,7 @@ def show_values(context: Context, kind: DataKind) -> int:
 def _value(data: Json, binary: Json, key: str) -> str:
     if key in data:
         return str(data[key])
-    return f"(binary, {count(len(str(binary[key])) * 3 // 4, 'byte')})"
+    return f"(binary, {count(len(a2b_base64(str(binary[key]))), 'byte')})"
 
 
 def _one_line(value: str) -> str:

@@ -566,3 +566,29 @@ def test_a_platform_without_an_engine_says_that_it_builds_no_images(tmp_path: Pa
     assert (elsewhere.code, simulated.code, written.out) == (13, 13, "")
     assert "this platform cannot build images: its runtime is simulated" in simulated.err
     assert "push the image to a registry" in elsewhere.err
+
+
+def test_programs_learn_what_was_deployed_beside_a_workload_that_fails() -> None:
+    documents = [manifest("a"), manifest("b", fail="ImageUnavailable"), manifest("c")]
+    with cli_session() as here:
+        found = here.run("deploy -f - -o json", stdin="---\n".join(map(yaml.safe_dump, documents)))
+
+        assert found.code == 3
+        assert [(each["name"], each["action"]) for each in found.json] == [
+            ("a", "created"),
+            ("b", "created"),
+            ("c", "created"),
+        ]
+        assert [each["instances"] is None for each in found.json] == [False, True, True]
+
+
+@pytest.mark.parametrize(("wanted", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_the_error_is_the_last_object_on_stderr_in_the_format_asked_for(
+    wanted: str, load: Any
+) -> None:
+    first = "{" if wanted == "json" else "error:"
+    with cli_session() as here:
+        lines = here.run(f"{DEPLOY} -o {wanted} --timeout 0s --network=default").err.splitlines()
+
+    error = load("\n".join(lines[lines.index(first) :]))["error"]
+    assert (error["code"], error["retryable"]) == ("TimedOut", True)

@@ -109,10 +109,13 @@ def from_client(failure: ClientError) -> CommandError:
     return client_errors.to_command_error(failure)
 
 
-def render(error: CommandError, stream: TextIO, *, as_json: bool, invocation: Invocation) -> None:
+def render(
+    error: CommandError, stream: TextIO, *, output: str | None, invocation: Invocation
+) -> None:
+    """In the format of ``-o``, where that is for programs."""
     hints = [invocation.render(each) for each in error.suggestions]
-    if as_json:
-        import json
+    if output in ("json", "yaml"):
+        from datum_compute.cli.render.output import dump
 
         body = {
             "code": error.code,
@@ -120,7 +123,7 @@ def render(error: CommandError, stream: TextIO, *, as_json: bool, invocation: In
             "hint": ", or ".join(hints),
             "retryable": error.retryable,
         }
-        print(json.dumps({"error": body}, indent=2).replace("\x7f", "\\u007f"), file=stream)
+        print(dump(output, {"error": body}), file=stream)
         return
     message = error.message if error.pending else f"Error: {error.message}"
     print(printable(message), file=stream)

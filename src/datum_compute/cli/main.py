@@ -152,8 +152,8 @@ def main(
         if env.variable(TRACEBACK):
             raise
         error = as_command_error(failure)
-        as_json = _output_format(argv) == "json"
-        errors.render(error, streams.stderr, as_json=as_json, invocation=invocation)
+        output = _output_format(argv)
+        errors.render(error, streams.stderr, output=output, invocation=invocation)
         return int(error.exit_code)
 
 

@@ -89,7 +89,7 @@ def test_an_error_of_the_server_is_printed_without_control_characters() -> None:
     out = io.StringIO()
 
     failure = errors.CommandError(ESCAPES, Remark(ESCAPES))
-    errors.render(failure, out, as_json=False, invocation=Invocation("program"))
+    errors.render(failure, out, output=None, invocation=Invocation("program"))
 
     assert out.getvalue() == f"Error: {SHOWN}\nTry:  {SHOWN}\n"
 

@@ -76,3 +76,25 @@ def test_what_is_missing_is_null_in_the_json_output() -> None:
     dashes = [(line, k) for line, view in screens() for k, value in fields(view) if value == "—"]
 
     assert dashes == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("deploy", "scale", "stop", "start", "restart", "destroy", "rollout undo"),
+        "rollout history",
+        "why",
+    ],
+)
+def test_a_field_without_a_value_is_there(command: str) -> None:
+    fields = re.sub(r"\s*\([^)]*\)", "", PARSERS[command].json_fields).partition(";")[0]
+    expected = {*re.findall(r"`(\w+)`", fields), "object"}
+    shown = [
+        (line, each)
+        for line, view in screens()
+        if line.startswith(command)
+        for each in (view if isinstance(view, list) else [view])
+    ]
+
+    assert shown
+    assert [(line, expected - set(each)) for line, each in shown if expected - set(each)] == []

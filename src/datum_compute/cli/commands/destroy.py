@@ -47,7 +47,7 @@ def run(context: Context) -> int:
             await wait_gone(context, client, name, uid=uid, timeout=context.args.timeout)
             context.say(f'Workload "{name}" was destroyed.')
         view = result(workload, "destroyed" if context.args.wait else "deleting")
-        view.pop("url", None)  # it leads nowhere now
+        view["url"] = None  # it leads nowhere now
         show_results(context, [view])
         return 0
 

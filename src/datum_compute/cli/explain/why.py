@@ -342,8 +342,7 @@ def _answer(
             "advice": "Reconnect the cell, which was disconnected on this machine.",
             "next": context.invocation.render(reconnect),
         }
-    if meanwhile:
-        view["meanwhile"] = list(meanwhile)
+    view["meanwhile"] = list(meanwhile)
     view["object"] = subject
     return Answer(view, links, cause, events)
 
@@ -374,6 +373,10 @@ def _view(
             {"kind": link.kind, "name": link.name, "state": link.state, "note": link.note}
             for link in links
         ],
+        **dict.fromkeys(_OF_CAUSE),
+        "missing": [],
+        "meanwhile": [],
+        "events": list(events),
     }
     if cause is None:
         return view
@@ -393,11 +396,22 @@ def _view(
         "whoCanAct": explanation.actor_after(seconds).value,
         "advice": explanation.advice_after(seconds),
         "next": context.invocation.render(following) if following else None,
-        "events": list(events),
+        "missing": [each.view() for each in missing],
     }
-    if missing:
-        view["missing"] = [each.view() for each in missing]
     return view
+
+
+_OF_CAUSE = (
+    "condition",
+    "reason",
+    "message",
+    "sinceSeconds",
+    "usuallyUnderSeconds",
+    "whoCanAct",
+    "advice",
+    "next",
+)
+"""Null where nothing is wrong."""
 
 
 def _screen(
@@ -413,12 +427,12 @@ def _screen(
     indent = " " * (3 * max(1, len(links) - 1))
     lines += [indent + text for text in cause.describe()]
     actor = Actor(view["whoCanAct"])
-    texts = [each["message"] for each in view.get("missing", ())]
+    texts = [each["message"] for each in view["missing"]]
     lines += [("Missing       " if i == 0 else " " * 14) + each for i, each in enumerate(texts)]
     lines.append(f"Who can act   {ACTORS[actor]}")
     if view["advice"]:
         lines.append(f"              {view['advice']}")
-    lines += [f"Meanwhile     {each}" for each in view.get("meanwhile", ())]
+    lines += [f"Meanwhile     {each}" for each in view["meanwhile"]]
     lines += _event_lines(events)
     if view["next"]:
         lines.append(f"Next          {view['next']}")

@@ -17,8 +17,8 @@ from datum_compute.cli.render.printable import printable
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 RESULT_FIELDS = (
-    "`name`, `action`, `image`, `revision`, `instances` (`name`, `city`, `address`), `url`"
-    " (where there is one)"
+    "`name`, `action`, `image`, `revision` (where the command makes one), `url`, `instances`"
+    " (`name`, `city`, `address`; where it has waited for them)"
 )
 """Of a command that writes; :mod:`.results` builds its view."""
 
@@ -155,17 +155,22 @@ def render(
     as_table: Callable[[bool], str],
     names: Sequence[str],
 ) -> str:
-    if wanted == "json":
-        # JSON leaves one control character as it is.
-        return json.dumps(views, indent=2).replace("\x7f", "\\u007f")
-    if wanted == "yaml":
-        import yaml
-
-        dumped: str = yaml.safe_dump(views, sort_keys=False, allow_unicode=True)
-        return dumped.rstrip()
+    if wanted in ("json", "yaml"):
+        return dump(wanted, views)
     if wanted == "name":
         return "\n".join(names)
     return as_table(wanted == "wide")
+
+
+def dump(wanted: str, value: object) -> str:
+    """As JSON or YAML."""
+    if wanted == "json":
+        # JSON leaves one control character as it is.
+        return json.dumps(value, indent=2).replace("\x7f", "\\u007f")
+    import yaml
+
+    dumped: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
+    return dumped.rstrip()
 
 
 def age(since: str, now: datetime) -> str:

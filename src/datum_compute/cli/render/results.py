@@ -21,40 +21,41 @@ def result(
 ) -> dict[str, Any]:
     """A flat view of one workload after ``action``, with the raw object; ``instances`` where
     the command has waited for them, ``revision`` where its history has one."""
-    view: dict[str, Any] = {
+    return {
         "name": workload["metadata"]["name"],
         "action": action,
         "image": states.image(workload),
-    }
-    if revision is not None:
-        view["revision"] = revision
-    if url := states.url(workload):
-        view["url"] = url
-    if instances is not None:
-        view["instances"] = [
+        "revision": revision,
+        "url": states.url(workload),
+        "instances": None
+        if instances is None
+        else [
             {"name": name, "city": city, "address": address}
             for city, name, address in _instance_rows(instances)
-        ]
-    return {**view, "object": workload}
+        ],
+        "object": workload,
+    }
 
 
-def show_results(context: Context, results: Sequence[dict[str, Any]]) -> None:
-    """One result as itself, several as a list; as a table the instances of what was changed, if
-    there are any, and the URLs."""
+def show_results(
+    context: Context, results: Sequence[dict[str, Any]], *, several: bool = False
+) -> None:
+    """One result as itself, several as a list, also where only one of ``several`` is left; as a
+    table the instances of what was changed, if there are any, and the URLs."""
     rows = [
         (each["city"], each["name"], cell_text(each["address"]))
         for view in results
         if view["action"] != "unchanged"
-        for each in view.get("instances", ())
+        for each in view["instances"] or ()
     ]
     headers = not context.args.no_headers
     header = ("CITY", "INSTANCE", "ADDRESS")
     drawn = [table(header, rows, headers=headers, width=context.width())] if rows else []
-    urls = [view["url"] for view in results if "url" in view]
+    urls = [view["url"] for view in results if view["url"]]
     drawn += ["\n".join(["", *urls] if drawn and headers else urls)] if urls else []
     show(
         context,
-        results[0] if len(results) == 1 else results,
+        results if several or len(results) != 1 else results[0],
         as_table=lambda _: "\n".join(drawn),
         names=[f"workload/{view['name']}" for view in results],
     )

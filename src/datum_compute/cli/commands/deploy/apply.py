@@ -108,19 +108,27 @@ def _deploy(context: Context, workloads: Sequence[DesiredWorkload], *, ask: bool
 
     async def work(client: ApiClient) -> int:
         recorder = Recorder(context, client)
-        done = [await _write(context, client, recorder, plan, session) for plan in plans]
-        if context.args.save:
-            files.save(context.args.save, [workload for _, workload, _ in done])
-        if context.args.wait:
-            results = [await _follow(context, client, *each) for each in done]
-        else:
-            results = [result(found, plan.action, None, rev) for plan, found, rev in done]
-            for plan, _, rev in done:
-                if plan.writes:
+        results: dict[str, dict[str, Any]] = {}
+        try:
+            done = []
+            for plan in plans:
+                plan, found, rev = await _write(context, client, recorder, plan, session)
+                done.append((plan, found, rev))
+                results[plan.desired.name] = result(found, plan.action, None, rev)
+            if context.args.save:
+                files.save(context.args.save, [workload for _, workload, _ in done])
+            for plan, found, rev in done:
+                name = plan.desired.name
+                if context.args.wait:
+                    results[name] = await _follow(context, client, plan, found, rev)
+                elif plan.writes:
                     note = f" as revision #{rev}" if rev else ""
-                    see = context.command("status", plan.desired.name)
-                    context.say(f"Applied{note}. See  {see}")
-        show_results(context, results)
+                    context.say(f"Applied{note}. See  {context.command('status', name)}")
+        except (CommandError, errors.ClientError):
+            if len(plans) > 1:  # the others are deployed all the same
+                show_results(context, list(results.values()), several=True)
+            raise
+        show_results(context, list(results.values()))
         return 0
 
     return session.run(work)

@@ -104,7 +104,7 @@ def _view(
     revisions: Revisions,
     outcomes: Mapping[str, str],
 ) -> Json:
-    view: Json = {
+    return {
         "revision": entry.rev,
         "when": entry.timestamp,
         "age": age(entry.timestamp, context.env.now()),
@@ -113,10 +113,9 @@ def _view(
         "actor": entry.actor,
         "active": is_active(entry, workload, revisions),
         "outcome": outcomes.get(entry.template_hash),
+        "message": entry.message or None,
+        "object": {"name": f"revision {entry.rev}", **json.loads(entry.to_json())},
     }
-    if entry.message:
-        view["message"] = entry.message
-    return {**view, "object": {"name": f"revision {entry.rev}", **json.loads(entry.to_json())}}
 
 
 def _table(context: Context, views: list[Json]) -> str:

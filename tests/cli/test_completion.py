@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
@@ -193,3 +194,52 @@ def test_every_completion_script_runs_the_program_and_reads_its_file_directive(s
 
     assert "__complete" in script
     assert ":0" in script
+
+
+def test_a_list_of_cities_is_completed_entry_by_entry() -> None:
+    with cli_session() as here:
+        here.run("deploy api --image=a:1 --city=DFW,LHR")
+
+        assert complete(here, "deploy", "api", "--add-city", "")[0] == ["DFW", "LHR"]
+        assert complete(here, "deploy", "api", "--remove-city=L")[0] == ["--remove-city=LHR"]
+        assert complete(here, "deploy", "api", "--city=DFW,")[0] == ["--city=DFW,LHR"]
+        assert complete(here, "deploy", "api", "--city", "LHR,D")[0] == ["LHR,DFW"]
+        assert complete(here, "deploy", "api", "--waves=DFW+")[0] == ["--waves=DFW+LHR"]
+        assert complete(here, "instances", "--city=DFW,")[0] == []
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [("rollout", "undo", "api", "--to-revision"), ("rollout", "history", "api", "--revision")],
+)
+def test_revisions_are_those_of_the_workload_on_the_line(flag: tuple[str, ...]) -> None:
+    with cli_session() as here:
+        here.run("deploy web --image=a:1 --city=DFW")
+        here.run("deploy web --image=a:2")
+        here.run("deploy api --image=a:1 --city=DFW")
+
+        assert complete(here, *flag, "")[0] == ["1"]
+
+
+def test_contexts_are_offered_where_one_is_named(tmp_path: Path) -> None:
+    with cli_session(variables={"XDG_CONFIG_HOME": str(tmp_path)}) as here:
+        here.run("deploy api --image=a:1 --city=DFW")
+        for name in ("shop", "home"):
+            assert here.run(f"context add {name} --data-dir {tmp_path}").code == 0
+
+        assert complete(here, "context", "use", "")[0] == ["home", "shop"]
+        assert complete(here, "context", "remove", "s")[0] == ["shop"]
+        assert complete(here, "context", "add", "")[0] == []
+        assert complete(here, "status", "--context", "")[0] == ["home", "shop"]
+        assert complete(here, "--context", "")[0] == ["home", "shop"]
+        assert complete(here, "projects", "create", "")[0] == []
+
+
+def test_the_value_of_a_flag_before_the_command_is_no_command() -> None:
+    with cli_session() as here:
+        assert complete(here, "-o", "")[0] == ["table", "wide", "json", "yaml", "name"]
+        assert complete(here, "--output=j")[0] == ["--output=json"]
+        assert complete(here, "--project", "")[0] == []
+        assert complete(here, "--kubeconfig", "") == ([], ":0")
+        assert complete(here, "-o", "json", "vers")[0] == ["version"]
+        assert complete(here, "--project=a", "-o", "js")[0] == ["json"]

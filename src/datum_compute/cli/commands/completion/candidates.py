@@ -8,11 +8,18 @@ Errors are never printed: a shell would show them in the middle of a line.
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from datum_compute.api.compute.instance_types import INSTANCE_TYPES
-from datum_compute.cli.arguments import DEFAULT_ACTIONS, OneOf, Parser, move_leading_flags
+from datum_compute.cli.arguments import (
+    DEFAULT_ACTIONS,
+    LEADING_FLAGS,
+    OneOf,
+    Parser,
+    move_leading_flags,
+)
 from datum_compute.cli.errors import CommandError
 from datum_compute.cli.explain import states as state_words
 from datum_compute.cli.explain.suggestions import REPEATED_FLAGS
@@ -36,6 +43,9 @@ FILES = 0
 
 Candidates = list[tuple[str, str]]
 """Each with a short description."""
+
+_SEPARATORS = {"city": ",", "add_city": ",", "remove_city": ",", "waves": ",+"}
+"""By flag, what separates the entries of its value."""
 
 WAVES = (("each", "one city after the other"), ("none", "all cities at once"))
 
@@ -72,6 +82,13 @@ def candidates(
     before = _translated(move_leading_flags(before))
     command = next((word for word in before if word in COMMANDS), None)
     if command is None:
+        flag, equals, _ = current.partition("=")
+        awaited = before[-1:] if _awaits_value(before) else []
+        if awaited or (equals and flag in LEADING_FLAGS):
+            parser = build_parser("cities").subparsers["cities"]  # any with these flags will do
+            source = _Source("", [], [], env, streams, reach)
+            found, bits = _below(parser, awaited, current, source)
+            return _matching(found, current), bits
         listed = (
             list(COMMANDS.items()) if not current.startswith("-") else _flags(build_parser(None))
         )
@@ -93,7 +110,8 @@ def candidates(
             return _matching(actions, current), NO_FILES
     if after:
         actions = []
-    source = _Source(command, _target_words(before), env, streams, reach)
+    name = parser.prog.partition(" ")[2]
+    source = _Source(name, _target_words(before), _names_given(parser, after), env, streams, reach)
     found, bits = _below(parser, after, current, source)
     return _matching([*actions, *found], current), bits
 
@@ -106,6 +124,12 @@ def _translated(words: list[str]) -> list[str]:
         return translate(words)
     except CommandError:
         return words
+
+
+def _awaits_value(before: Sequence[str]) -> bool:
+    """Whether the last of these words, all before the command, is a flag without its value."""
+    words = iter(before)
+    return any(word in LEADING_FLAGS and next(words, None) is None for word in words)
 
 
 def _target_words(words: Sequence[str]) -> list[str]:
@@ -139,46 +163,60 @@ def _below(
     flag, equals, _ = current.partition("=")
     if current.startswith("-") and not equals:
         return _flags(parser), NO_FILES
-    valued = {
-        option: action
-        for action in parser.arguments
-        for option in action.option_strings
-        if action.nargs != 0
-    }
+    valued = _valued(parser)
     if equals and flag in valued:
-        found = _values(valued[flag], source)
+        found = _values(valued[flag], source, current.removeprefix(f"{flag}="))
         bits = FILES if flag in _FILE_FLAGS else NO_FILES
         return [(f"{flag}={text}", summary) for text, summary in found], bits
     if after and after[-1] in valued:
         action = valued[after[-1]]
         bits = FILES if after[-1] in _FILE_FLAGS else NO_FILES
-        return _values(action, source), bits
-    given = _count_positionals(after, valued)
+        return _values(action, source, current), bits
+    given = len(_names_given(parser, after))
     expected = [action for action in parser.arguments if not action.option_strings]
     if given < len(expected):
         bits = FILES if expected[given].dest == "file" else NO_FILES
-        return _values(expected[given], source), bits
+        return _values(expected[given], source, current), bits
     return [], NO_FILES
 
 
-def _count_positionals(after: Sequence[str], valued: dict[str, argparse.Action]) -> int:
-    """How many words are neither flags nor their values."""
-    count, skip = 0, False
+def _valued(parser: Parser) -> dict[str, argparse.Action]:
+    """The flags that take a value."""
+    return {
+        option: action
+        for action in parser.arguments
+        for option in action.option_strings
+        if action.nargs != 0
+    }
+
+
+def _names_given(parser: Parser, after: Sequence[str]) -> list[str]:
+    """The words that are neither flags nor their values."""
+    valued, found, skip = _valued(parser), [], False
     for word in after:
         if skip:
             skip = False
         elif word.startswith("-"):
             skip = word in valued
         else:
-            count += 1
-    return count
+            found.append(word)
+    return found
 
 
-def _values(action: argparse.Action, source: _Source) -> Candidates:
+def _values(action: argparse.Action, source: _Source, typed: str) -> Candidates:
+    """``typed`` is the beginning of the value; of a list, only its last entry is completed."""
     if isinstance(action.type, OneOf):
         return [(choice, "") for choice in action.type.choices]
     offer = source.offers().get(action.dest)
-    return offer() if offer is not None else []
+    found = offer() if offer is not None else []
+    separators = _SEPARATORS.get(action.dest, "") if source.takes_lists else ""
+    end = 1 + max((typed.rfind(each) for each in separators), default=-1)
+    if not end:
+        return found
+    taken = re.split(f"[{separators}]", typed[: end - 1])
+    whole = dict(WAVES)
+    left = [each for each in found if each[0] not in taken and each[0] not in whole]
+    return [(typed[:end] + text, summary) for text, summary in left]
 
 
 class _Source:
@@ -188,16 +226,24 @@ class _Source:
         self,
         command: str,
         target: Sequence[str],
+        given: Sequence[str],
         env: Environment,
         streams: Streams,
         reach: Reach,
     ) -> None:
-        """``target`` are the flags on the line that select the platform and the project."""
+        """``command`` with its action, the flags on the line that select the platform and the
+        project, and the words ``given`` that are no flags."""
         self._command = command
+        self._given = given
         self._target = target
         self._env = env
         self._streams = streams
         self._reach = reach
+
+    @property
+    def takes_lists(self) -> bool:
+        """Whether values of its flags are separated in one word."""
+        return self._command in ("deploy", "rollout undo")
 
     def offers(self) -> dict[str, Callable[[], Candidates]]:
         named = {
@@ -207,11 +253,20 @@ class _Source:
             "logs": lambda: self.workloads() + self.instances(),
             "config": lambda: self.data(CONFIG_MAPS),
             "secrets": lambda: self.data(SECRETS),
+            "context use": self.contexts,
+            "context remove": self.contexts,
+            "context": list,  # the names of others are of no use
+            "projects": list,
+            "local": list,
         }
+        whole, (verb, *_) = self._command, self._command.split() or [""]
         return {
-            "name": named.get(self._command, self.workloads),
+            "name": named.get(whole) or named.get(verb) or self.workloads,
             "workload": self.workloads,
+            "context": self.contexts,
             "city": self.cities,
+            "add_city": self.cities,
+            "remove_city": self.cities,
             "waves": lambda: [*WAVES, *self.cities()],
             "instance_type": self.types,
             "health": lambda: [(each.lower(), "") for each in state_words.WorkloadHealth],
@@ -242,14 +297,24 @@ class _Source:
         return [(each.short_name, each.name) for each in INSTANCE_TYPES.values()]
 
     def revisions(self) -> Candidates:
+        """Of the workload that the line names, or else of all."""
         from datum_compute.cli.history.entries import NAME_PREFIX
 
         found: Candidates = []
         for item in self._list(CONFIG_MAPS, NAMESPACE):
-            if _name(item).startswith(NAME_PREFIX):
-                workload = _name(item).removeprefix(NAME_PREFIX)
+            workload = _name(item).removeprefix(NAME_PREFIX)
+            if workload != _name(item) and workload == (*self._given, workload)[0]:
                 found += [(number, workload) for number in item.get("data") or {}]
         return sorted(found, key=lambda each: each[0].zfill(9), reverse=True)
+
+    def contexts(self) -> Candidates:
+        from datum_compute.cli.targets import stored_contexts
+
+        try:
+            stored = stored_contexts.read(self._env).contexts
+        except CommandError:
+            return []
+        return [(name, each.place) for name, each in sorted(stored.items())]
 
     def data(self, resource: Any, prefix: str = "") -> Candidates:
         from datum_compute.cli.queries import keys_of, owner_of

@@ -184,3 +184,22 @@ def test_a_binary_value_is_shown_with_its_size(
     assert platform.run(f"config set sized --from-file {file}").code == 0
 
     assert f"(binary, {shown})" in platform.run("config show sized").out
+
+
+def test_values_that_no_running_instance_has_need_no_restart(platform: CliSession) -> None:
+    here = platform
+    here.run("config set lacked a=1")
+    plan = here.run("deploy lacking --image=a/api:1 --city=DFW --env-config=B=lacked:b")
+    assert plan.code == 3
+    assert 'New instances fail to start: ConfigMap "lacked" has no key b' in plan.err
+
+    changed = here.run("config set lacked b=2").err
+
+    assert "Used by lacking. No instance of lacking is ready; those that start" in (changed)
+    assert "restart" not in changed
+    here.wait(30)
+    assert "Available" in here.run("status lacking").out
+    changed = here.run("config set lacked b=3").err
+    assert "Used by lacking. Running instances keep the old values until they restart." in changed
+    assert "restart lacking" in changed
+    here.run("destroy lacking --yes")

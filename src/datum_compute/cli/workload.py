@@ -133,7 +133,8 @@ def print_secret_hint(context: Context, name: str, spec: Json, before: Json | No
 async def print_missing_data(context: Context, client: ApiClient, planned: Json) -> None:
     missing = await read_missing(client, planned["spec"]["template"])
     if missing:
-        context.say(f"New instances wait: {'; '.join(each.describe() for each in missing)}.")
+        do = "fail to start" if any(each.exists for each in missing) else "wait"
+        context.say(f"New instances {do}: {'; '.join(each.describe() for each in missing)}.")
         steps = [context.invocation.render(each) for each in creating_commands(missing)]
         context.say("Create it:  " + "\n            ".join(steps) + "\n")
 

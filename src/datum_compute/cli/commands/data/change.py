@@ -50,6 +50,8 @@ class User(NamedTuple):
     name: str
     rolls: bool
     """Whether its instances are replaced when the object changes."""
+    runs: bool
+    """Whether any of its instances is ready."""
 
 
 def run_set(context: Context, kind: DataKind) -> int:
@@ -231,7 +233,7 @@ async def _users(client: ApiClient, kind: DataKind, name: str) -> list[User]:
     entry = f"{kind.resource.kind}/{name}"
     page = await client.list(compute.WORKLOADS, NAMESPACE)
     return [
-        User(each.metadata.name, _rolls(each))
+        User(each.metadata.name, _rolls(each), bool(each.status.ready_replicas))
         for each in views(page.items, compute.Workload)
         if any(one.entry == entry for one in references_of(each.spec.template.spec))
     ]
@@ -286,8 +288,9 @@ def _print_secret_hint(
 def _print_use(context: Context, kind: DataKind, action: str, users: Sequence[User]) -> None:
     if not users:
         return
-    staying = [each.name for each in users if not each.rolls]
-    rolling = [each.name for each in users if each.rolls]
+    staying = [each.name for each in users if each.runs and not each.rolls]
+    waiting = [each.name for each in users if not each.runs]
+    rolling = [each.name for each in users if each.runs and each.rolls]
     lines = [f"{_used_by(users)}."]
     if action == "created":
         lines.append("Instances that wait for it start once it is in their city.")
@@ -296,8 +299,11 @@ def _print_use(context: Context, kind: DataKind, action: str, users: Sequence[Us
     if rolling:
         lines.append(f"The instances of {', '.join(rolling)} are replaced one by one in each city.")
     if staying:
-        whose = f" of {', '.join(staying)}" if rolling else ""
+        whose = f" of {', '.join(staying)}" if rolling or waiting else ""
         lines.append(f"Running instances{whose} keep the old values until they restart.")
+    if waiting:
+        none = f"No instance of {', '.join(waiting)} is ready"
+        lines.append(f"{none}; those that start now have the new values.")
     context.say(" ".join(lines))
     steps: list[Suggestion] = [command("restart", each) for each in staying[:MOST_SUGGESTED]]
     steps += [

@@ -192,18 +192,20 @@ class Parser(argparse.ArgumentParser):
         elif left:
             raise errors.usage(
                 f"unexpected argument{'s' if len(left) > 1 else ''}: {' '.join(left)}",
-                self._one_of_list(left) or self._help(),
+                *(self._one_of_list(left) or [self._help()]),
             )
         return found, []
 
-    def _one_of_list(self, left: Sequence[str]) -> Command | None:
-        """The action that shows one of what this one lists, where a single name is left over."""
+    def _one_of_list(self, left: Sequence[str]) -> list[Command]:
+        """The action that shows one of what this one lists, where a single name is left over, and
+        the list of those of the workload with this name."""
         *words, action = self.prog.split()[1:]
         if action != "list" or len(left) != 1:
-            return None
+            return []
         _, actions = DEFAULT_ACTIONS[words[-1]]
         shows = [each for each in ("describe", "show") if each in actions]
-        return Command((*words, shows[0], left[0])) if shows else None
+        ways = [*shows[:1], *(["--workload"] if "--workload" in self.flags else [])]
+        return [Command((*words, way, left[0])) for way in ways]
 
     def _join_values(self, words: Sequence[str]) -> list[str]:
         """``--arg -c`` as ``--arg=-c``: argparse would take ``-c`` for a flag. A word that is a

@@ -106,7 +106,11 @@ def test_the_actions_listed_for_a_command_exist(command: str) -> None:
         ("status a --replicas 3", 'unknown flag "--replicas"', "datumctl-compute status --help"),
         ("scale a --city LHR", 'unknown flag "--city"', "datumctl-compute scale --help"),
         ("status a b", "unexpected argument: b", "datumctl-compute status --help"),
-        ("instances a", "unexpected argument: a", "datumctl-compute instances describe a"),
+        (
+            "instances a",
+            "unexpected argument: a",
+            "datumctl-compute instances describe a | datumctl-compute instances --workload a",
+        ),
         ("config a", "unexpected argument: a", "datumctl-compute config show a"),
         ("secrets a", "unexpected argument: a", "datumctl-compute secrets list --help"),
         ("workloads a b", "unexpected arguments: a b", "datumctl-compute workloads list --help"),
@@ -124,7 +128,9 @@ def test_a_flag_is_never_guessed_but_the_nearest_is_named(
         build_parser(command).parse_args(insert_default_action(words, command))
 
     assert raised.value.message == expected
-    assert raised.value.suggestions == (Command(tuple(hint.split()[1:])),)
+    assert raised.value.suggestions == tuple(
+        Command(tuple(each.split()[1:])) for each in hint.split(" | ")
+    )
     assert raised.value.exit_code is Exit.USAGE
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.support.apiserver.stores import thing
 from tests.support.cli.terminal import Terminal
 
 WORKLOADS = "workloads.compute.datumapis.com"
+DEPLOYMENTS = "workloaddeployments.compute.datumapis.com"
 
 
 class TypedInput(io.StringIO):
@@ -228,3 +230,27 @@ def test_other_settings_than_the_running_ones_are_named_with_both_values(machine
         "Error: a local platform is running with other settings: --cities is DFW,IAD,LHR, asked"
         " for DFW,LAX; --port is 7443, asked for 7001; --grant instances is 100, asked for 5"
     )
+
+
+async def write_deployment(state: StateDirectory, city: str) -> None:
+    store = LogStore(SimulatedEnvironment(), str(state.database))
+    spec = {"cityCode": city, "workloadRef": {"name": "web"}}
+    store.open_plane("project/demo").put(DEPLOYMENTS, {**thing("web-x"), "spec": spec}, None)
+    await store.wait_durable()
+    store.close()
+
+
+@pytest.mark.parametrize(("cities", "warned"), [("DFW,IAD", True), ("DFW,LHR", False)])
+def test_a_start_without_a_city_that_workloads_use_names_them(
+    machine: Machine, cities: str, warned: bool
+) -> None:
+    run(write_deployment(machine.state, "LHR"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])  # so that the platform does not start
+
+        _, _, said = machine.type("up", "--cities", cities, "--port", port)
+
+    again = f"datumctl-compute local up --detach --cities {cities},LHR"
+    assert ("Warning: LHR is left out, but web runs there.\n" in said) is warned
+    assert (again in said) is warned
+    assert "IAD is left out" not in said

@@ -6,11 +6,13 @@ engine gives them a consistent view. A repair and a restore refuse while it runs
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
+from datum_compute.api.planes import PROJECT, plane_type
 from datum_compute.apiserver.storage import find_engine
 from datum_compute.apiserver.storage.protocol import Damage, Engine, StoreDamaged, StoreRefused
 from datum_compute.assembly.local.state import AlreadyRunning, LocalSettings, StateDirectory
@@ -19,6 +21,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.render.output import NONE, count, show, table
+from datum_compute.cli.tables import WORKLOAD_DEPLOYMENTS
 
 
 def check(context: Context, state: StateDirectory) -> int:
@@ -96,6 +99,27 @@ def restore(context: Context, state: StateDirectory) -> int:
     context.say(f"Restored from {source}.\n")
     context.say("Try:  " + context.command("local", "up", "--detach"))
     return 0
+
+
+def workloads_by_city(context: Context, state: StateDirectory) -> dict[str, list[str]]:
+    """The stored workloads that run in each city; empty where the state cannot be read now."""
+    found: dict[str, set[str]] = {}
+    path = str(state.database)
+    engine = _engine(state)
+    if not engine.exists(path):
+        return {}
+    try:
+        with state.hold(), closing(engine.open_store(context.env, path)) as store:
+            for name, plane in store.planes.items():
+                if plane_type(name) is not PROJECT:
+                    continue
+                for each in plane.table(WORKLOAD_DEPLOYMENTS.group_resource).in_order(None):
+                    spec = json.loads(plane.value(each)).get("spec") or {}
+                    workload = (spec.get("workloadRef") or {}).get("name") or each.name
+                    found.setdefault(str(spec.get("cityCode", "")).upper(), set()).add(workload)
+    except (AlreadyRunning, StoreRefused):  # the start says what is wrong
+        return {}
+    return {city: sorted(names) for city, names in found.items()}
 
 
 def _engine(state: StateDirectory) -> Engine:

@@ -67,6 +67,7 @@ def up(context: Context, state: StateDirectory) -> int:
     if not state.is_held():
         state.create()
         _print_plan(context, state, wanted)
+        _warn_of_left_out(context, state, stored, wanted)
         try:
             _start(context, state, wanted)
         except AlreadyRunning:
@@ -300,6 +301,25 @@ def _print_plan(context: Context, state: StateDirectory, settings: LocalSettings
     context.say(f"  runtime    {provider.name}   {provider.summary}")
     quota = settings.grant["instances"]
     context.say(f"  project    {settings.project}   quota: {quota} instances")
+
+
+def _warn_of_left_out(
+    context: Context, state: StateDirectory, stored: LocalSettings | None, wanted: LocalSettings
+) -> None:
+    """Where a city that workloads run in is not served any more."""
+    left_out = [each for each in stored.cities if each not in wanted.cities] if stored else []
+    if not left_out:
+        return
+    from datum_compute.cli.commands.local.storage import workloads_by_city
+
+    users = workloads_by_city(context, state)
+    used = [city for city in left_out if city in users]
+    for city in used:
+        context.say(f"Warning: {city} is left out, but {', '.join(users[city])} runs there.")
+    if used:
+        cities = ",".join((*wanted.cities, *used))
+        again = context.command("local", "up", "--detach", "--cities", cities)
+        context.say(f"To serve it again:  {context.command('local', 'down')} && {again}")
 
 
 def _print_ready(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, TypeVar
@@ -30,12 +31,45 @@ class Streams:
     def __init__(self, stdin: TextIO, stdout: TextIO, stderr: TextIO) -> None:
         self.stdin = stdin
         self.stdout = stdout
-        self.stderr = stderr
+        self.stderr = _Lossy.over(stderr, OSError)
 
     @property
     def interactive(self) -> bool:
         """Whether a user can answer a prompt."""
         return self.stdin.isatty() and self.stderr.isatty()
+
+    def outlive_reader(self) -> None:
+        """Drop what is written to stdout once its reader has closed it, as ``| head`` does."""
+        self.stdout = _Lossy.over(self.stdout, BrokenPipeError)
+
+
+class _Lossy(io.FileIO):
+    """A file of the system's that drops what cannot be written to it any more."""
+
+    def __init__(self, descriptor: int, dropped: type[OSError]) -> None:
+        super().__init__(descriptor, "w", closefd=False)
+        self._dropped = dropped
+
+    @staticmethod
+    def over(stream: TextIO, dropped: type[OSError]) -> TextIO:
+        """``stream``, where it is such a file, without the errors ``dropped``."""
+        try:
+            raw = _Lossy(stream.fileno(), dropped)
+        except (OSError, ValueError):  # not a file of the system's
+            return stream
+        return io.TextIOWrapper(
+            io.BufferedWriter(raw),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=True,
+        )
+
+    # Any buffer: the type of those has a public name from Python 3.12 on.
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except self._dropped:
+            return memoryview(data).nbytes
 
 
 class PlainReader(Protocol):

@@ -145,7 +145,7 @@ def main(
         print("Interrupted.", file=streams.stderr)
         return int(Exit.INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has closed it (`| head`); that is not an error.
+        # The reader of what is only printed has closed it (`| head`); that is not an error.
         _discard(streams.stdout)
         return int(Exit.DONE)
     except Exception as failure:  # users see no stack trace
@@ -207,6 +207,8 @@ def _dispatch(
     if args.command is None:
         parser.print_help(streams.stderr)
         return int(Exit.USAGE)
+    if "yes" in args or "wait" in args:  # its exit code says what it has changed, or waited for
+        streams.outlive_reader()
     context = Context(env, streams, args, invocation, reach)
     if args.command not in WITHOUT_ACCESS:
         context.access_check = _check_access

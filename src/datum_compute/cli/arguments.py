@@ -113,6 +113,22 @@ class OneOf:
         return value
 
 
+class _StoreOnce(argparse.Action):
+    """Refuses another value for a flag that takes one; argparse would keep the last."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        assert isinstance(parser, Parser)
+        if option_string and parser.given.setdefault(self.dest, values) != values:
+            raise errors.usage(f"{option_string} takes one value and was given several")
+        setattr(namespace, self.dest, values)
+
+
 class Parser(argparse.ArgumentParser):
     """Raises usage errors as ``CommandError``, and knows the arguments it was given."""
 
@@ -133,10 +149,14 @@ class Parser(argparse.ArgumentParser):
         self.last = ""
         """The last argument, of any number of words, also after flags: argparse would take those
         before the first flag alone."""
+        self.given: dict[str, Any] = {}
+        """The values of flags that take one, as far as the command line was parsed."""
         self._parsed = argparse.Namespace()
         # No abbreviated flags: a new flag would change what an abbreviation means.
         defaults = {"allow_abbrev": False, "exit_on_error": False}
         super().__init__(**{"formatter_class": help_formatter(WIDTH), **defaults, **options})
+        self.register("action", None, _StoreOnce)
+        self.register("action", "store", _StoreOnce)
 
     def add_argument(self, *names: str, **options: Any) -> argparse.Action:
         action = super().add_argument(*names, **options)
@@ -175,6 +195,7 @@ class Parser(argparse.ArgumentParser):
         else:
             self._refuse_unknown_subcommand(words)
         self._parsed = argparse.Namespace() if namespace is None else namespace
+        self.given.clear()
         try:
             found, left = super().parse_known_args(words, self._parsed)
         except argparse.ArgumentError as error:

@@ -61,7 +61,7 @@ def test_the_exit_code_of_a_change_that_fails_is_its_own(closed: str) -> None:
         assert run(here, "deploy api --image=a/api:1 --city=NYC", closed=closed) == 7
         assert run(here, DEPLOY, closed=closed) == 0
         assert run(here, "destroy api", closed=closed) == 2, "it cannot ask"
-        assert run(here, f"{DEPLOY} --image=a/api:2 --dry-run --exit-code", closed=closed) == 1
+        assert run(here, "deploy api --image=b:2 --dry-run --exit-code", closed=closed) == 1
 
 
 @CLOSED

@@ -194,6 +194,7 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
         "scale web --min 2 --message " + os.fsdecode(b"\xff"),
         "deploy web --min 0",
         "deploy web --exit-code",
+        "deploy web --image=a:1 --image=a:2",
         "deploy web -f -",
         "deploy",
         "status web",

@@ -3,6 +3,7 @@ suggested can be typed."""
 
 from __future__ import annotations
 
+import argparse
 import os
 
 import pytest
@@ -11,6 +12,7 @@ from datum_compute.cli.arguments import (
     DEFAULT_ACTIONS,
     FLAGS_ELSEWHERE,
     LEADING_FLAGS,
+    Parser,
     insert_default_action,
     leaf_parsers,
     move_leading_flags,
@@ -264,3 +266,44 @@ def test_usage_names_the_program_once_as_it_was_typed(program: str, words: list[
     usage = " ".join(parser.format_usage().split())
 
     assert usage.startswith(f"usage: {program} {' '.join(words)} [-h]")
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_flag_that_takes_one_value_is_refused_with_another(command: str) -> None:
+    for leaf in leaf_parsers(build_parser(command).subparsers[command]):
+        assert isinstance(leaf, Parser)
+        single = [
+            action
+            for action in leaf.arguments
+            if action.option_strings and action.nargs is None and not _is_repeatable(action)
+        ]
+        for action in single:
+            action.type, flag = None, action.option_strings[0]
+            words = [f"{flag}=a", f"{flag}=b"]
+            if leaf.prog.endswith(" exec"):
+                words.append("--")
+
+            with pytest.raises(CommandError, match=f"{flag} takes one value") as refusal:
+                leaf.parse_args(words)
+
+            assert refusal.value.exit_code is Exit.USAGE
+
+
+def _is_repeatable(action: argparse.Action) -> bool:
+    return type(action) is type(argparse.ArgumentParser().add_argument("--x", action="append"))
+
+
+def test_the_same_value_again_is_none_too_many() -> None:
+    words = ["deploy", "a", "--project=a", "--min=2", "--project", "a", "--min", "2"]
+
+    found = build_parser("deploy").parse_args(words)
+
+    assert (found.project, found.minimum) == ("a", 2)
+
+
+@pytest.mark.parametrize(
+    "typed", ["--project a deploy x --project b", "deploy x --image=a --image=b"]
+)
+def test_the_last_of_several_values_does_not_win(typed: str) -> None:
+    with pytest.raises(CommandError, match="takes one value and was given several"):
+        build_parser("deploy").parse_args(move_leading_flags(typed.split()))

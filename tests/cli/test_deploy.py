@@ -106,6 +106,25 @@ def test_exit_codes_of_a_dry_run_distinguish_changes_from_errors() -> None:
         assert failing.run("deploy api --image=a/api:2 --dry-run --exit-code").code == 2
 
 
+def test_several_files_are_deployed_in_order_like_one(tmp_path: Path) -> None:
+    for name in ("first", "second", "third"):
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(manifest(name)))
+    both = f"-f {tmp_path}/first.yaml -f {tmp_path}/second.yaml"
+    with cli_session("DFW", "LHR") as here:
+        done = here.run(f"deploy {both} -f - -o name", stdin=json.dumps(manifest("piped")))
+        assert done.code == 0
+        assert done.out.split() == ["workload/first", "workload/second", "workload/piped"]
+
+        twice = here.run(f"deploy {both} -f {tmp_path}/first.yaml -f {tmp_path}/third.yaml")
+        assert twice.code == 2
+        assert 'workload "first" is defined more than once' in twice.err
+
+        absent = here.run(f"deploy -f {tmp_path}/third.yaml -f {tmp_path}/absent.yaml")
+        assert absent.code == 2
+        assert "absent.yaml: No such file or directory" in absent.err
+        assert workload(here, "third") is None
+
+
 def test_a_manifest_that_the_server_refuses_is_usage_and_names_its_workload() -> None:
     first, second = manifest("first"), manifest("second")
     second["spec"]["placements"][0]["scaleSettings"] = {"minReplicas": "one"}

@@ -163,7 +163,7 @@ def test_any_image_reference_is_accepted(image: str) -> None:
 )
 def test_an_invalid_file_is_refused_with_its_position(text: str, expected: str) -> None:
     with pytest.raises(CommandError, match=expected):
-        load("-", io.StringIO(text))
+        load(["-"], io.StringIO(text))
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
 )
 def test_a_hostile_file_is_refused_before_any_request(text: str, expected: str) -> None:
     with pytest.raises(CommandError, match=expected) as caught:
-        load("-", io.StringIO(text))
+        load(["-"], io.StringIO(text))
 
     assert caught.value.exit_code is Exit.USAGE
 
@@ -240,7 +240,7 @@ def test_a_mapping_may_replace_a_key_that_it_merges() -> None:
     merged = "x: &a {name: default, cityCodes: [LHR]}\n" + WHOLE.replace("NAME", "a")
     text = merged.replace("[{name: default, cityCodes", "[&b {<<: *a, cityCodes") + "y: {<<: *b}\n"
 
-    [found] = load("-", io.StringIO(text))
+    [found] = load(["-"], io.StringIO(text))
 
     assert found["spec"]["placements"] == [{"name": "default", "cityCodes": ["DFW"]}]
 
@@ -250,18 +250,18 @@ def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
 
     with pytest.raises(CommandError, match="not a UTF-8 text file"):
-        load(str(file), io.StringIO())
+        load([str(file)], io.StringIO())
 
 
 def test_a_value_that_looks_like_a_date_stays_text() -> None:
-    [loaded] = load("-", io.StringIO(WHOLE.replace("NAME", "a") + "x: 2024-01-01"))
+    [loaded] = load(["-"], io.StringIO(WHOLE.replace("NAME", "a") + "x: 2024-01-01"))
 
     assert loaded["x"] == "2024-01-01"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=r"nothing\.yaml: No such file"):
-        load(str(tmp_path / "nothing.yaml"), io.StringIO())
+        load([str(tmp_path / "nothing.yaml")], io.StringIO())
 
 
 MISTYPED = """\
@@ -277,7 +277,7 @@ spec:
 
 def test_a_mistyped_field_is_named_before_the_missing_field_in_one_message() -> None:
     with pytest.raises(CommandError) as caught:
-        load("-", io.StringIO(MISTYPED))
+        load(["-"], io.StringIO(MISTYPED))
 
     assert caught.value.exit_code is Exit.USAGE
     assert caught.value.message.split("\n  ") == [
@@ -294,7 +294,7 @@ def test_faults_of_several_documents_are_reported_together() -> None:
     text = WHOLE.replace("NAME", "A_B") + "---\n" + WHOLE.replace("NAME", "b").replace("[DFW]", "5")
 
     with pytest.raises(CommandError) as caught:
-        load("-", io.StringIO(text))
+        load(["-"], io.StringIO(text))
 
     assert caught.value.message.split("\n  ") == [
         "-f - has 2 errors:",
@@ -307,7 +307,7 @@ def test_faults_of_several_documents_are_reported_together() -> None:
 def test_a_field_of_a_newer_server_is_left_for_the_server_to_judge() -> None:
     text = WHOLE.replace("NAME", "a").replace("spec:\n", "spec:\n  brandNew: {a: 1}\n")
 
-    [loaded] = load("-", io.StringIO(text))
+    [loaded] = load(["-"], io.StringIO(text))
 
     assert loaded["spec"]["brandNew"] == {"a": 1}
 

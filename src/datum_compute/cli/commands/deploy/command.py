@@ -25,7 +25,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("name", nargs="?", metavar="NAME", type=workload_name, help="the workload")
     parser.add_argument(
-        "-f", "--file", metavar="FILE", help="manifest in YAML or JSON; - reads stdin"
+        "-f",
+        "--file",
+        action="append",
+        metavar="FILE",
+        help="manifest in YAML or JSON; - reads stdin; repeatable",
     )
     for flag in FLAGS:
         flag.add_to(parser)

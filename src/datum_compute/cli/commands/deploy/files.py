@@ -91,10 +91,20 @@ def clean(workload: Workload) -> Workload:
     }
 
 
-def load(path: str, stdin: TextIO) -> list[Workload]:
-    """The workloads in a file of one or more YAML or JSON documents; ``-`` is stdin.
+def load(paths: Sequence[str], stdin: TextIO) -> list[Workload]:
+    """The workloads in files of one or more YAML or JSON documents, in order; ``-`` is stdin.
 
-    The whole file is validated first."""
+    Each file is validated whole."""
+    workloads = [workload for path in paths for workload in _load_file(path, stdin)]
+    names = [w["metadata"]["name"] for w in workloads]
+    for name in sorted(set(names)):
+        if names.count(name) > 1:
+            where = ", ".join(f"-f {path}" for path in paths)
+            raise usage(f'{where}: workload "{name}" is defined more than once')
+    return workloads
+
+
+def _load_file(path: str, stdin: TextIO) -> list[Workload]:
     where = f"-f {path}"
     documents = documents_of(_text(path, stdin), where)
     if not documents:
@@ -104,10 +114,6 @@ def load(path: str, stdin: TextIO) -> list[Workload]:
         raise usage(f"{where}: {found[0]}")
     if found:
         raise usage("\n  ".join([f"{where} has {len(found)} errors:", *found]))
-    names = [w["metadata"]["name"] for w in documents]
-    for name in sorted(set(names)):
-        if names.count(name) > 1:
-            raise usage(f'{where}: workload "{name}" is defined more than once')
     return documents
 
 

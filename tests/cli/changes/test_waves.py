@@ -307,3 +307,28 @@ def test_a_policy_that_the_server_refuses_is_named_before_anything_is_written() 
         assert result.code != 0
         assert "must not be a condition that the platform writes" in result.err
         assert here.run("status api").code == 5
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--city=DFW,LHR --waves=DWF,LHR", '--waves "DWF,LHR": DWF is in no placement'),
+        ("--city=DFW --waves=LHR+IAD,*", '--waves "LHR+IAD,*": LHR, IAD are in no placement'),
+    ],
+)
+def test_waves_name_cities_of_the_workload(flags: str, message: str) -> None:
+    with cli_session("DFW", "IAD", "LHR") as here:
+        refused = here.run(f"deploy api --image=a:1 {flags}")
+
+        assert refused.code == 2
+        assert f"Error: {message} of this workload; choose from DFW" in refused.err
+        assert here.run("status api").code == 5
+
+
+def test_waves_may_name_a_city_that_the_same_command_adds() -> None:
+    with cli_session("DFW", "IAD", "LHR") as here:
+        here.run("deploy api --image=a:1 --city=DFW")
+
+        assert here.run("deploy api --add-city=lhr --waves=lhr,* --window=0s").code == 0
+        assert here.run("deploy api --remove-city=LHR --waves=LHR,DFW --yes").code == 2
+        assert here.run("rollout undo api --waves=IAD,DFW --yes").code == 2

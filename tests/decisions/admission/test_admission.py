@@ -190,8 +190,8 @@ def test_a_warning_names_few_and_counts_the_rest() -> None:
     interfaces = [{"network": {"name": f"n{i}"}} for i in range(5)]
 
     assert warnings(with_changes(CONTAINER, {"TEMPLATE.networkInterfaces": interfaces})) == [
-        'network "n0", "n1", "n2" and 2 more does not exist in the workload\'s namespace:'
-        " nothing starts until it does"
+        'networks "n0", "n1", "n2" and 2 more do not exist in the workload\'s namespace:'
+        " nothing starts until they do"
     ]
 
 

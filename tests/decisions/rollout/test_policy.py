@@ -120,6 +120,11 @@ def test_a_city_that_no_placement_names_is_a_warning() -> None:
     assert same.warnings == ()
 
 
+def test_several_cities_that_no_placement_names_are_one_warning() -> None:
+    found = decide_admission(with_policy('{"waves": [["JFK"], ["SFO"], ["*"]]}'), offer=OFFER)
+    assert found.warnings == ('cities "JFK", "SFO" of the rollout\'s waves are in no placement',)
+
+
 def test_undo_is_refused_where_the_template_is_too_large_to_be_kept() -> None:
     large = {"spec.template.metadata.annotations": {"note": "x" * 230_000}}
     assert decide_admission(with_policy('{"soak": "1s"}', **large), offer=OFFER).errors == ()

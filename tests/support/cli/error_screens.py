@@ -508,6 +508,7 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
         "--pull-secret=No",
         "--waves=DFW,",
         "--waves=DFW,LHR+DFW",
+        "--waves=DWF,LHR",
         "--soak=soon",
         "--waves=none --gate=SmokeTestsPassed",
         "--city=DFW",

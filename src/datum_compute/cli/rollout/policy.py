@@ -18,6 +18,8 @@ Json = dict[str, Any]
 
 NONE = "none"
 EACH = "each"
+REST = "*"
+"""Every other city, as the last wave."""
 ON_FAILURE = ("pause", "undo", "continue")
 
 
@@ -36,6 +38,14 @@ def change_waves(workload: Json, text: str) -> None:
         )
     if twice:
         raise usage(f'--waves "{text}": {twice[0]} is in two waves', AddFlag("--waves", "each"))
+    # The server only warns: in a manifest the city may be one that is added later.
+    served = {str(city).upper() for p in workload["spec"]["placements"] for city in p["cityCodes"]}
+    absent = [city for city in cities if city not in served and city != REST]
+    if absent and text != EACH:
+        raise usage(
+            f'--waves "{text}": {", ".join(absent)} {"is" if len(absent) == 1 else "are"} in no'
+            f" placement of this workload; choose from {', '.join(sorted(served))}"
+        )
     _change_policy(workload, "waves", EACH if text == EACH else waves)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from datum_compute.api.compute import constants
@@ -26,16 +26,18 @@ def decide_warnings(
     found = []
     if scaled := [*_autoscaled(spec.child("placements"))]:
         found.append(
-            f"autoscaling is not active: maxReplicas and metrics of {_listed('placement', scaled)}"
-            " have no effect, and minReplicas instances run in each city"
+            "autoscaling is not active: maxReplicas and metrics of"
+            f" {_listed(scaled, 'placement', 'placements')} have no effect, and minReplicas"
+            " instances run in each city"
         )
     known = offer.networks
     # Whether a network exists is not revealed to a user who may not use it.
     open_to_all = [name for name in networks if name not in offer.denied]
     if missing := [name for name in open_to_all if known is not None and name not in known]:
         found.append(
-            f"{_listed('network', missing)} does not exist in the workload's namespace:"
-            " nothing starts until it does"
+            f"{_listed(missing, 'network', 'networks')}"
+            f" {'does' if len(missing) == 1 else 'do'} not exist in the workload's namespace:"
+            f" nothing starts until {'it does' if len(missing) == 1 else 'they do'}"
         )
     annotations = spec.child("template").child("metadata").child("annotations")
     rolls = annotations.entry(constants.ANNOTATION_ROLL_ON_CONFIG_CHANGE)
@@ -64,7 +66,8 @@ def unnamed_cities(workload: Any) -> tuple[str, ...]:
     unnamed = [city.upper() for wave in waves for city in wave if city not in cities]
     if not unnamed:
         return ()
-    return (f"{_listed('city', unnamed)} of the rollout's waves is in no placement",)
+    be = "is" if len(unnamed) == 1 else "are"
+    return (f"{_listed(unnamed, 'city', 'cities')} of the rollout's waves {be} in no placement",)
 
 
 def undeclared_port(workload: Any) -> tuple[str, ...]:
@@ -91,7 +94,8 @@ def _autoscaled(placements: FieldValue) -> Iterator[str]:
             yield str(placement.child("name").value)
 
 
-def _listed(kind: str, names: list[str]) -> str:
+def _listed(names: Sequence[str], one: str, many: str) -> str:
+    kind = one if len(names) == 1 else many
     shown = ", ".join(f'"{name}"' for name in names[:MOST_NAMES])
     more = len(names) - MOST_NAMES
     return f"{kind} {shown} and {more} more" if more > 0 else f"{kind} {shown}"

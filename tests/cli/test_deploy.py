@@ -105,6 +105,15 @@ def test_exit_codes_of_a_dry_run_distinguish_changes_from_errors() -> None:
         assert failing.run("deploy api --image=a/api:2 --dry-run").code == 1
         assert failing.run("deploy api --image=a/api:2 --dry-run --exit-code").code == 2
 
+        async def refusing(request: HttpRequest, number: int) -> HttpResponse | None:
+            raise PermissionError(13, "Permission denied", "/certificate")
+
+        unread = InterceptedSession(here, refusing)
+        assert unread.run("deploy api --image=a/api:2 --dry-run").code == 1
+        assert unread.run("deploy api --image=a/api:2 --dry-run --exit-code").code == 2
+        elsewhere = here.run("deploy api --city=NYC --dry-run --exit-code")
+        assert elsewhere.code == 7, "an error that has a code of its own keeps it"
+
 
 def test_several_files_are_deployed_in_order_like_one(tmp_path: Path) -> None:
     for name in ("first", "second", "third"):

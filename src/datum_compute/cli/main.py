@@ -219,6 +219,13 @@ def _dispatch(
             raise
         context.session.say_detached()
         return int(Exit.INTERRUPTED)
+    except Exception as failure:
+        if env.variable(TRACEBACK) or not getattr(args, "exit_code", False):
+            raise
+        error = as_command_error(failure)
+        if error.exit_code is Exit.FAILED:
+            error.exit_code = Exit.USAGE  # with --exit-code, 1 means that there are changes
+        raise error from failure
     finally:
         context.close()
     for words in context.following if done == Exit.DONE else ():

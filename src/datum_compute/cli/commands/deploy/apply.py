@@ -18,7 +18,7 @@ from datum_compute.cli.commands.deploy.plan import (
     merge_live,
 )
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import CommandError, Exit, from_client, usage
+from datum_compute.cli.errors import CommandError, Exit, usage
 from datum_compute.cli.explain.suggestions import AddFlag, command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.output import elapsed
@@ -34,19 +34,6 @@ from datum_compute.client.client import ApiClient
 def run(context: Context) -> int:
     if context.args.exit_code and not context.args.dry_run:
         raise usage("--exit-code needs --dry-run", AddFlag("--dry-run"))
-    if not context.args.exit_code:
-        return _run(context)
-    try:
-        return _run(context)
-    except (CommandError, errors.ClientError) as failure:
-        # 1 means that there are changes, so errors exit with 2.
-        error = failure if isinstance(failure, CommandError) else from_client(failure)
-        if error.exit_code is Exit.FAILED:
-            error.exit_code = Exit.USAGE
-        raise error from failure
-
-
-def _run(context: Context) -> int:
     flags = flags_of(context.args)
     build.check_flags(context, image=flags.image)
     if context.args.save:

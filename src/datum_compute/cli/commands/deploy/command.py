@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-code",
         action="store_true",
-        help="with --dry-run: exit 0 without changes, 1 with changes, 2 on an error",
+        help="with --dry-run: exit 0 without changes, 1 with changes, 2 or more on an error",
     )
     parser.add_argument("--save", metavar="FILE", help="save the workload as a manifest")
     add_confirmation_flag(parser)

@@ -161,9 +161,20 @@ def _without_nulls(metadata: Any) -> Any:
     try:
         _convert(metadata, _MetaShape)
     except msgspec.ValidationError as error:
-        message = f"the object's metadata cannot be read: {error}"
-        raise errors.NotDecoded(message.replace("`$", "`metadata").replace("`", '"')) from error
+        fault = _wrong_value(metadata) or str(error).replace("`$", "`metadata").replace("`", '"')
+        raise errors.NotDecoded(f"the object's metadata cannot be read: {fault}") from error
     return metadata
+
+
+def _wrong_value(metadata: Any) -> str:
+    """The label or annotation whose value is no string: msgspec names the map and not the key."""
+    for name in ("labels", "annotations") if isinstance(metadata, dict) else ():
+        held = metadata.get(name)
+        for key, value in held.items() if isinstance(held, dict) else ():
+            if not isinstance(value, str):
+                kind = type(value).__name__
+                return f'metadata.{name}[{key[:MAX_TEXT]}]: expected "str", got "{kind}"'
+    return ""
 
 
 _EMPTY_ITEMS: dict[str, Any] = {

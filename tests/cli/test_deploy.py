@@ -26,6 +26,7 @@ from datum_compute.cli.session import to_dict
 from datum_compute.client import errors
 from datum_compute.client.protocol import merge
 from datum_compute.client.transport import HttpRequest, HttpResponse
+from tests.support.cli.error_screens import WHOLE
 from tests.support.cli.intercepted_session import InterceptedSession
 from tests.support.cli.read_screens import manifest
 from tests.support.cli.session import CliSession, SessionReach, cli_session
@@ -132,6 +133,49 @@ def test_several_files_are_deployed_in_order_like_one(tmp_path: Path) -> None:
         assert absent.code == 2
         assert "absent.yaml: No such file or directory" in absent.err
         assert workload(here, "third") is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("name: web", "name: 123", "metadata.name: expected a string, found 123; quote it"),
+        (
+            "name: web",
+            "name: web, labels: {a: 1}",
+            "metadata.labels[a]: expected a string, found 1; quote it",
+        ),
+        (
+            "name: web",
+            "name: web, annotations: {b: {}}",
+            "metadata.annotations[b]: expected a string, found an object\n",
+        ),
+        (
+            "[DFW]",
+            "[DFW, NO]",
+            "spec.placements[0].cityCodes[1]: expected a string, found false; quote it",
+        ),
+        (
+            "[DFW]",
+            "[DFW], scaleSettings: {minReplicas: -1}",
+            "spec.placements[0].scaleSettings.minReplicas: expected a number from 1 to 1000,"
+            " found -1",
+        ),
+        (
+            "[DFW]",
+            "[DFW], scaleSettings: {minReplicas: 1001}",
+            "spec.placements[0].scaleSettings.minReplicas: expected a number from 1 to 1000,"
+            " found 1001",
+        ),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_named_with_what_was_found(
+    before: str, after: str, message: str
+) -> None:
+    with cli_session("DFW") as here:
+        refused = here.run("deploy -f -", stdin=WHOLE.replace(before, after))
+
+        assert refused.code == 2
+        assert f"Error: -f -: document 1: {message}" in refused.err
 
 
 def test_a_manifest_that_the_server_refuses_is_usage_and_names_its_workload() -> None:

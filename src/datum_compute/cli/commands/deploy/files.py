@@ -28,6 +28,7 @@ from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.names import NAME_RULE, is_name
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import with_restart
+from datum_compute.decisions.admission.placements import LARGEST_COUNT
 
 MAX_SIZE = 3 * 2**20
 """Characters of a file; the server takes no larger request."""
@@ -158,12 +159,17 @@ def _metadata_faults(metadata: Any) -> Iterator[str]:
         return
     name = metadata["name"]
     if not isinstance(name, str):
-        yield f"metadata.name: expected a string, found {json.dumps(name)}"
+        yield f"metadata.name: {_no_string(name)}"
     elif not is_name(name):
         yield f"metadata.name: {json.dumps(name)} is not a valid name: {NAME_RULE}"
     for kind in ("labels", "annotations"):
-        if not isinstance(metadata.get(kind) or {}, dict):
+        found = metadata.get(kind) or {}
+        if not isinstance(found, dict):
             yield f"metadata.{kind}: expected an object"
+            continue
+        for key, value in found.items():
+            if value is not None and not isinstance(value, str):
+                yield f"metadata.{kind}[{key}]: {_no_string(value)}"
     namespace = metadata.get("namespace", NAMESPACE)
     if namespace != NAMESPACE:
         yield (f"metadata.namespace: expected {NAMESPACE}, found {json.dumps(namespace)}")
@@ -201,7 +207,21 @@ def _placement_faults(spec: dict[str, Any]) -> Iterator[str]:
             continue
         for j, city in enumerate(cities):
             if not isinstance(city, str):
-                yield f"{path}.cityCodes[{j}]: expected a string"
+                yield f"{path}.cityCodes[{j}]: {_no_string(city)}"
+        scale = placement.get("scaleSettings")
+        least = scale.get("minReplicas") if isinstance(scale, dict) else None
+        # The server judges 0, which an old workload may have, and names one bound of the others.
+        if isinstance(least, int) and not 0 <= least <= LARGEST_COUNT:
+            yield (
+                f"{path}.scaleSettings.minReplicas: expected a number from 1 to {LARGEST_COUNT},"
+                f" found {least}"
+            )
+
+
+def _no_string(value: Any) -> str:
+    """YAML takes NO for false and 1 for a number, which quotes prevent."""
+    quote = "; quote it" if isinstance(value, bool | int | float) else ""
+    return f"expected a string, found {describe_value(value)}{quote}"
 
 
 def _network_faults(template: dict[str, Any]) -> Iterator[str]:

@@ -178,6 +178,20 @@ def test_a_value_of_the_wrong_kind_is_named_with_what_was_found(
         assert f"Error: -f -: document 1: {message}" in refused.err
 
 
+def test_a_file_that_is_refused_after_the_first_plan_says_that_nothing_was_changed() -> None:
+    first, second = manifest("first"), manifest("second")
+    second["spec"]["placements"][0]["scaleSettings"]["minReplicas"] = 0
+    with cli_session("DFW", "LHR") as here:
+        refused = here.run("deploy -f -", stdin=f"{json.dumps(first)}\n---\n{json.dumps(second)}")
+
+        assert refused.code == 2
+        assert "No workload was created or changed.\nError: creating workload" in refused.err
+        assert workload(here, "first") is None
+
+        alone = here.run("deploy -f -", stdin=json.dumps(second))
+        assert "No workload" not in alone.err
+
+
 def test_a_manifest_that_the_server_refuses_is_usage_and_names_its_workload() -> None:
     first, second = manifest("first"), manifest("second")
     second["spec"]["placements"][0]["scaleSettings"] = {"minReplicas": "one"}

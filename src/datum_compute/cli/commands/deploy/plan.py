@@ -20,7 +20,7 @@ from datum_compute.cli.commands.deploy import preflight
 from datum_compute.cli.commands.deploy.files import SERVER_ANNOTATIONS
 from datum_compute.cli.commands.deploy.manifest import Workload
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import usage
+from datum_compute.cli.errors import CommandError, usage
 from datum_compute.cli.explain import states
 from datum_compute.cli.explain.client_errors import unknown_fields_error
 from datum_compute.cli.explain.unknown_fields import unknown_fields
@@ -102,7 +102,12 @@ async def make_plans(
     """A plan for each, in which those before it have their quota."""
     plans: list[DeployPlan] = []
     for desired in workloads:
-        plans.append(await make_plan(context, client, desired, absent=absent, before=plans))
+        try:
+            plans.append(await make_plan(context, client, desired, absent=absent, before=plans))
+        except (CommandError, errors.ClientError):
+            if plans:  # and printed
+                context.say("No workload was created or changed.")
+            raise
     return plans
 
 

@@ -520,3 +520,15 @@ def test_status_does_not_show_the_revision_of_an_earlier_workload() -> None:
 
         assert here.run("status api -o json").json["revision"] is None
         assert "created" in here.run("status api").out
+
+
+def test_a_message_of_several_lines_is_one_line_for_people() -> None:
+    with cli_session("DFW") as here:
+        here.run("deploy api --image=a:1 --city=DFW --message 'why:\r\n\tone\n\ntwo'")
+
+        table = here.run("rollout history api").out.splitlines()
+        assert len(table) == 2
+        assert "created (why: one two)" in table[1]
+        assert "created (why: one two)\n" in here.run("rollout history api --revision 1").out
+        (stored,) = here.run("rollout history api -o json").json
+        assert stored["message"] == "why:\r\n\tone\n\ntwo"

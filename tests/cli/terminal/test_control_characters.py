@@ -123,5 +123,13 @@ def test_marks_for_colours_that_others_wrote_do_not_colour() -> None:
     ]
 
 
+def test_a_cell_of_a_table_is_one_line() -> None:
+    rows = [("a\r\n  b", "c\td"), ("e  f", "\rg")]
+
+    drawn = table(("NAME", "NOTE"), rows, width=None)
+
+    assert drawn.splitlines() == ["NAME   NOTE", "a b    c d", "e  f    g"]
+
+
 def test_messages_cannot_carry_marks_for_colours() -> None:
     assert states.clean_message("all \ufdd3red\ufdd0 now") == "all red now"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import Enum
@@ -123,9 +124,14 @@ def cell_text(value: object) -> str:
 
 
 def _printable(cell: str | Cell) -> Cell:
-    """Before its width is measured."""
+    """On one line, before its width is measured."""
     text, colour = cell if isinstance(cell, Cell) else (cell, None)
-    return Cell(printable(text), colour)
+    return Cell(printable(one_line(text)), colour)
+
+
+def one_line(text: str) -> str:
+    """``text`` with a space for each line break and tab, and what is blank around them."""
+    return re.sub(r"\s*[\r\n\t]\s*", " ", text)
 
 
 def _coloured(text: str, colour: Colour | None) -> str:

@@ -12,7 +12,7 @@ from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.entries import Entry, Revisions
-from datum_compute.cli.render.output import NONE, age, show, table
+from datum_compute.cli.render.output import NONE, age, one_line, show, table
 from datum_compute.cli.render.spec_diff import (
     SpecChange,
     diff_metadata,
@@ -141,7 +141,7 @@ def _status(view: Json) -> str:
 
 def _changes(view: Json) -> str:
     message = view.get("message")
-    return f"{view['changes']} ({message})" if message else str(view["changes"])
+    return f"{view['changes']} ({one_line(message)})" if message else str(view["changes"])
 
 
 def _print_missing(context: Context, workload: Json, revisions: Revisions) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from datum_compute.cli import errors, plugin
 from datum_compute.cli.arguments import (
+    LEADING_FLAGS,
     WIDTH,
     Parser,
     adapt_help,
@@ -21,7 +22,7 @@ from datum_compute.cli.arguments import (
 )
 from datum_compute.cli.context import Context, Reach, Streams
 from datum_compute.cli.errors import CommandError, Exit
-from datum_compute.cli.explain.suggestions import Invocation, Remark
+from datum_compute.cli.explain.suggestions import Command, Invocation, Remark
 from datum_compute.env import SystemEnvironment
 
 if TYPE_CHECKING:
@@ -197,6 +198,10 @@ def _dispatch(
 
         return complete(argv[1:], env, streams, reach)
     argv = move_leading_flags(argv)
+    flag = argv[0].partition("=")[0] if argv else ""
+    if flag in LEADING_FLAGS:  # there is no command to follow it
+        message = f"{flag}: expected a value and a command after it"
+        raise errors.usage(message, Command(("--help",)))
     argv = translate(argv)
     first = next((word for word in argv if not word.startswith("-")), None)
     command = first if first in COMMANDS else None

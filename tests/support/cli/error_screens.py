@@ -175,6 +175,7 @@ def without_a_platform(ledger: ErrorTranscript) -> None:
     for line in (
         "status",
         "status a b",
+        "--data-dir",
         "status web --outptu json",
         "deploy web --arg -f",
         "status web -z",

@@ -189,3 +189,13 @@ def test_login_does_not_suggest_logs() -> None:
         'Error: unknown command "login"; did you mean "access"? (to sign in, use datumctl)\n'
         "Try:  datumctl-compute access\n"
     )
+
+
+@pytest.mark.parametrize("flag", ["--data-dir", "--project", "-o"])
+def test_a_flag_without_a_command_after_it_is_refused_as_such(flag: str) -> None:
+    message = f"Error: {flag}: expected a value and a command after it\n"
+
+    for words in ([flag], [flag, "x"], [f"{flag}=x"]):
+        code, out, err = call(*words)
+        assert (code, out) == (2, "")
+        assert err == f"{message}Try:  datumctl-compute --help\n"

@@ -138,3 +138,14 @@ def test_a_server_that_refuses_connections_is_looked_for_in_the_directory_of_the
     assert error.splitlines()[-1] == (
         f"Try:  datumctl-compute local status --data-dir {shell.directory}/state"
     )
+
+
+def test_a_context_of_a_server_without_a_project_is_stored_with_a_note(shell: Shell) -> None:
+    note = "It names no project, so commands in it need --project.\n"
+    plane = (
+        "https://api.example/apis/resourcemanager.miloapis.com/v1alpha1/projects/p/control-plane"
+    )
+
+    assert shell.types("context add bare --server https://api.example")[2].endswith(note)
+    assert note not in shell.types("context add other --server https://api.example --project p")[2]
+    assert note not in shell.types(f"context add whole --server {plane}")[2]

@@ -6,6 +6,7 @@ import argparse
 import os
 from typing import Any
 
+from datum_compute.api.planes import split_project_path
 from datum_compute.cli.arguments import add_action
 from datum_compute.cli.context import Context
 from datum_compute.cli.errors import CommandError, Exit, usage
@@ -152,6 +153,8 @@ def _add(context: Context) -> int:
 
     stored_contexts.change(context.env, add)
     context.say(f'Context "{added.name}" was stored.')
+    if added.server and not added.project and not split_project_path(added.server)[1]:
+        context.say("It names no project, so commands in it need --project.")
     return 0
 
 

@@ -678,3 +678,39 @@ def test_the_error_is_the_last_object_on_stderr_in_the_format_asked_for(
 
     error = load("\n".join(lines[lines.index(first) :]))["error"]
     assert (error["code"], error["retryable"]) == ("TimedOut", True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--command=", "--command: expected the name of a program"),
+        ("--min=1_0", '--min: "1_0" is not a whole number'),
+        ("--min=٣", '--min: "٣" is not a whole number'),
+        ("--timeout=٣s", '--timeout: "٣s" is not a duration such as 45s, 10m or 1h30m'),
+        ("--save -", "--save -: expected the name of a file"),
+    ],
+)
+def test_a_flag_with_a_likely_mistake_is_refused(flags: str, message: str) -> None:
+    with cli_session("DFW") as here:
+        here.run(f"{DEPLOY} --env=LOG=debug --label=team=web --no-wait")
+        before = workload(here)
+
+        refused = here.run(f"deploy api {flags}")
+
+        assert refused.code == 2
+        assert f"Error: {message}\n" in refused.err
+        after = workload(here)
+        assert before is not None
+        assert after is not None
+        assert (after["metadata"]["labels"], after["spec"]) == (
+            before["metadata"]["labels"],
+            before["spec"],
+        )
+
+
+def test_the_last_label_and_variable_can_be_removed_and_removed_again() -> None:
+    with cli_session("DFW") as here:
+        here.run(f"{DEPLOY} --env=LOG=debug --label=team=web --no-wait")
+
+        for _ in range(2):
+            assert here.run("deploy api --env=LOG- --label=team- --no-wait").code == 0

@@ -394,7 +394,7 @@ def add_target_flags(parser: Parser) -> None:
 def parse_duration(text: str) -> float:
     """``45s``, ``10m``, ``1h30m``."""
     # Nine digits of seconds are decades; without a limit a number could be too large for a float.
-    found = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", text)
+    found = re.fullmatch(r"(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", text, re.ASCII)
     if not text or not found:
         raise argparse.ArgumentTypeError(f'"{text}" is not a duration such as 45s, 10m or 1h30m')
     hours, minutes, rest = (int(part or 0) for part in found.groups())
@@ -402,10 +402,10 @@ def parse_duration(text: str) -> float:
 
 
 def parse_integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'"{text}" is not a whole number') from None
+    # Python reads 1_0 and the digits of every script too.
+    if not re.fullmatch(r"-?[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f'"{text}" is not a whole number')
+    return int(text)
 
 
 def parse_text(text: str) -> str:

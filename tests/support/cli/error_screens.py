@@ -510,6 +510,8 @@ def _flags(ledger: ErrorTranscript, here: CliSession) -> None:
         "--waves=DFW,",
         "--waves=DFW,LHR+DFW",
         "--waves=DWF,LHR",
+        "--command=",
+        "--save -",
         "--soak=soon",
         "--waves=none --gate=SmokeTestsPassed",
         "--city=DFW",

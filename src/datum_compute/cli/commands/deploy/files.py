@@ -25,6 +25,7 @@ from datum_compute.api.compute.constants import (
 from datum_compute.cli.commands.deploy.documents import describe_value, documents_of
 from datum_compute.cli.commands.deploy.manifest import API_VERSION, Workload
 from datum_compute.cli.errors import CommandError, usage
+from datum_compute.cli.explain.suggestions import AddFlag
 from datum_compute.cli.names import NAME_RULE, is_name
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import with_restart
@@ -63,6 +64,8 @@ def save(path: str, workloads: Sequence[Workload]) -> None:
 
 def check_saving(path: str) -> None:
     """Raise if it cannot be written, while nothing is changed yet. A file there is left alone."""
+    if path == "-":  # which is stdin for -f, and stdout has the result
+        raise usage("--save -: expected the name of a file", AddFlag("--save", "FILE"))
     is_new = not os.path.lexists(path)
     try:
         with Path(path).open("ab"):

@@ -267,6 +267,11 @@ def _change_network(workload: Json, network: str) -> None:
     data.template_of(workload)["networkInterfaces"] = [{"network": {"name": network}}]
 
 
+def _check_command(words: Sequence[str]) -> None:
+    if words and not words[0]:
+        raise usage("--command: expected the name of a program", AddFlag("--command", "WORD"))
+
+
 def _change_words(key: str) -> Callable[[Json, Sequence[str]], None]:
     """Sets a list of words of the container; ``-`` alone removes it."""
 
@@ -569,6 +574,7 @@ FLAGS = (
         metavar="WORD",
         repeatable=True,
         dest="container_command",
+        check=_check_command,
     ),
     Flag(
         "--arg",

@@ -34,13 +34,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=parse_integer,
         metavar="N",
-        help="port of the API (default: that of the last start, else 7443, else a free one)",
+        help="port of the API (0, the default: that of the last start, else 7443, else a free one)",
     )
     up.add_argument(
         "--router-port",
         type=parse_integer,
         metavar="N",
-        help="port of workload URLs (default: that of the last start, else 7480, else a free one)",
+        help="port of workload URLs (0, the default: that of the last start, else 7480, else a free"
+        " one)",
     )
     up.add_argument(
         "--runtime",

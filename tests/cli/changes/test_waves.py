@@ -103,6 +103,66 @@ def test_after_a_rollback_a_workload_is_scaled_stopped_and_started_like_any_othe
         assert here.run("rollout status api").code == 3
 
 
+def rolled_back(here: CliSession) -> None:
+    """Revision 2 was aborted, and each city runs a:1."""
+    assert here.run(f"{CREATE} --soak=10m").code == 0
+    assert here.run("deploy api --image=a:2 --no-wait").code == 0
+    here.wait(20)
+    assert here.run("rollout abort api").code == 0
+    here.wait(30)
+
+
+def test_after_an_abort_a_city_is_restarted_with_the_template_it_has() -> None:
+    with cli_session("DFW", "LHR") as here:
+        rolled_back(here)
+        assert here.run("scale api --min 2").code == 0
+        before = {each["name"]: each["created"] for each in here.run("instances -o json").json}
+        here.wait(5)
+
+        restarted = here.run("restart api --city LHR")
+
+        assert restarted.code == 0, restarted.transcript
+        assert "The newest template does not run everywhere: rolled back: " in restarted.err
+        assert '"api" was restarted, revision #4.' in restarted.err
+        found = here.run("instances -o json").json
+        assert [each["status"] for each in found] == ["Available"] * 4
+        assert {each["city"]: before[each["name"]] < each["created"] for each in found} == {
+            "DFW": False,
+            "LHR": True,
+        }
+        assert images(here) == {"DFW": "a:1", "LHR": "a:1"}
+
+
+def test_after_an_abort_an_undo_of_the_scale_alone_ends_with_what_it_changed() -> None:
+    with cli_session("DFW", "LHR") as here:
+        rolled_back(here)
+        assert here.run("scale api --min 2").code == 0
+
+        undone = here.run("rollout undo api --yes")
+        again = here.run("rollout undo api --yes --to-revision 4")
+
+        assert (undone.code, again.code) == (0, 0), undone.transcript
+        assert "The newest template does not run everywhere: rolled back: " in undone.err
+        assert '"api" was rolled back to revision #2, as revision #4.' in undone.err
+        assert len(here.run("instances -o json").json) == 2
+        assert here.run("rollout status api").code == 3
+
+
+def test_an_undo_of_the_scale_alone_opens_no_wave() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=10m").code == 0
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(20)
+        assert here.run("rollout pause api").code == 0
+        assert here.run("scale api --min 2").code == 0
+
+        assert here.run("rollout undo api --yes").code == 0
+        assert here.run("rollout resume api").code == 0
+        here.wait(60)
+
+        assert images(here) == {"DFW": "a:2", "LHR": "a:1"}
+
+
 def test_a_paused_rollout_holds_back_no_scaling() -> None:
     with cli_session("DFW", "LHR") as here:
         assert here.run(f"{CREATE} --soak=10m").code == 0

@@ -71,6 +71,8 @@ class Row(NamedTuple):
     target: int = 0
     replicas: int = 0
     updated: int = 0
+    settled: int = 0
+    """How many have the template of their deployment, which may be older than the workload's."""
     ready: int = 0
     reported: bool = False
     """Whether the report is on the newest spec."""
@@ -116,8 +118,8 @@ class Row(NamedTuple):
 
     @property
     def at_size(self) -> bool:
-        """Whether as many instances as asked for are ready, of whichever template."""
-        sized = self.ready >= self.target and self.replicas <= self.target
+        """Whether as many instances as asked for are ready, of the template that the city has."""
+        sized = min(self.settled, self.ready) >= self.target and self.replicas <= self.target
         return self.done or (bool(self.deployment) and self.reported and sized)
 
     def phase(self, *, stalled: bool = False) -> Phase:
@@ -323,6 +325,7 @@ def _row(
     waits = newest is not None and not _has_template(deployment, newest)
     own = int(_at(deployment, "spec", "scaleSettings", "minReplicas") or 0)
     own = own if outdated_for is None else outdated_for
+    settled = int(status.get("updatedReplicas") or 0) if reported else 0
     return Row(
         placement=key[0],
         city=city,
@@ -330,7 +333,8 @@ def _row(
         # Until the cell has observed the newest spec, it reports the desired number of an older.
         target=int(status.get("desiredReplicas") or 0) if reported else own,
         replicas=int(status.get("replicas") or 0),
-        updated=int(status.get("updatedReplicas") or 0) if reported and not waits else 0,
+        updated=settled if not waits else 0,
+        settled=settled,
         ready=int(status.get("readyReplicas") or 0),
         reported=reported,
         first=first and not waits and _generation(deployment) == 1,

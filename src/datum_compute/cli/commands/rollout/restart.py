@@ -49,7 +49,8 @@ def restart(context: Context) -> int:
         name, instances = context.args.name, None
         say_if_stopped(context, workload)
         if context.args.wait:
-            rollout = await wait_rolled_out(context, client, name, of=workload)
+            waved = not context.args.city
+            rollout = await wait_rolled_out(context, client, name, of=workload, waved=waved)
             workload, instances = await read_result(client, name)
             if not rollout.stopped:
                 context.say(f'"{name}" was restarted{_revision_note(revision)}.')

@@ -71,6 +71,10 @@ class _Plan:
     def changes(self) -> list[SpecChange]:
         return differences(self.live, self.wanted)
 
+    @property
+    def changes_template(self) -> bool:
+        return template_hash(self.spec["template"]) != template_hash(self.live["spec"]["template"])
+
 
 def undo(context: Context) -> int:
     session = context.open_session()
@@ -95,8 +99,9 @@ def undo(context: Context) -> int:
         instances, done = None, context.args.wait
         say_if_stopped(context, workload)
         if context.args.wait:
-            if plan.changes or not await is_rolled_out(client, name):
-                rollout = await wait_rolled_out(context, client, name, of=workload)
+            waved = plan.changes_template
+            if plan.changes or not await is_rolled_out(client, name, waved=waved):
+                rollout = await wait_rolled_out(context, client, name, of=workload, waved=waved)
                 done = not rollout.stopped
             workload, instances = await read_result(client, name)
         if plan.changes:
@@ -187,7 +192,7 @@ def _print_plan(context: Context, plan: _Plan) -> None:
     print_fields(context, [(each.label, str(each)) for each in plan.changes])
     for line in removal_lines(plan.wanted, plan.live):
         context.say(f"{line}\n")
-    if template_hash(plan.spec["template"]) != template_hash(plan.live["spec"]["template"]):
+    if plan.changes_template:
         waves = wave_lines(plan.wanted, plan.updated) if context.args.waves else []
         lines = interruption_lines(plan.wanted, plan.live, plan.updated, waves)
         if lines:
@@ -237,9 +242,10 @@ async def _write(
 
 
 def _metadata(context: Context, plan: _Plan) -> Json:
-    """With every wave open from the start, unless the way back is to be waved."""
+    """With every wave open from the start, unless the way back is to be waved. Where the template
+    stays, so do the waves of its rollout."""
     metadata: Json = plan.wanted["metadata"]
-    if context.args.waves or policy_of(plan.wanted) is None:
+    if context.args.waves or not plan.changes_template or policy_of(plan.wanted) is None:
         return metadata
     promoted = f"{template_hash(plan.spec['template'])}/{ALL_WAVES}"
     notes = {**(metadata.get("annotations") or {}), ANNOTATION_ROLLOUT_PROMOTED: promoted}

@@ -392,3 +392,56 @@ def test_waves_may_name_a_city_that_the_same_command_adds() -> None:
         assert here.run("deploy api --add-city=lhr --waves=lhr,* --window=0s").code == 0
         assert here.run("deploy api --remove-city=LHR --waves=LHR,DFW --yes").code == 2
         assert here.run("rollout undo api --waves=IAD,DFW --yes").code == 2
+
+
+def test_what_is_updated_already_is_not_skipped() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=1m").code == 0
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(30)
+        soaking = here.run("rollout skip api DFW")
+        here.wait(60)
+        done = here.run("rollout skip api DFW -o json")
+
+        assert (soaking.code, done.code) == (0, 0)
+        assert soaking.err == (
+            "DFW is updated already; the next wave opens after its soak, or now by"
+            "  datumctl-compute rollout promote api\n"
+        )
+        assert done.err == "DFW is updated already.\n"
+        assert done.json["action"] == "unchanged"
+        assert here.run("rollout status api").code == 0
+        assert images(here) == {"DFW": "a:2", "LHR": "a:2"}
+
+
+def test_the_last_city_of_a_rollout_is_not_skipped() -> None:
+    with cli_session("DFW", "IAD", "LHR") as here:
+        create = "deploy api --image=a:1 --city=DFW,IAD,LHR --waves=each --gate=Verified"
+        assert here.run(create).code == 0
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(60)
+        assert here.run("rollout skip api LHR").code == 0
+        last = here.run("rollout skip api IAD")
+        here.wait(60)
+
+        assert last.code == 1
+        assert 'IAD is the last city of the rollout of "api": no other is left' in last.err
+        assert "Try:  datumctl-compute rollout promote api" in last.err
+        assert images(here) == {"DFW": "a:2", "IAD": "a:1", "LHR": "a:1"}
+
+
+def test_an_abort_names_only_cities_that_had_the_template() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=10m").code == 0
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        assert here.run("rollout skip api LHR").code == 0
+        here.wait(20)
+
+        aborted = here.run("rollout abort api")
+        here.wait(20)
+
+        assert aborted.err == 'The rollout of "api" is undone: DFW back to what ran there before.\n'
+        status = here.run("status api").out
+        assert "the last good template is back in DFW\n" in status
+        assert "skipped" in status
+        assert images(here) == {"DFW": "a:1", "LHR": "a:1"}

@@ -9,6 +9,7 @@ import pytest
 
 from datum_compute.api.compute import v1alpha as compute
 from datum_compute.api.conditions import Condition
+from datum_compute.decisions.rollout.state import RolloutOutcome
 from tests.support.decisions.rollouts import (
     WAVES,
     City,
@@ -551,6 +552,20 @@ def test_a_deployment_that_is_created_gets_a_template_that_completed_before() ->
     del w.cities["LHR"]
     w.reconcile()
     assert w.images() == {"DFW": "v2", "IAD": "v1", "LHR": "v1"}
+
+
+def test_an_abort_leaves_a_skipped_city_that_never_had_the_template() -> None:
+    w = world()
+    w.deploy("v2")
+    w.mark(compute.ANNOTATION_ROLLOUT_SKIPPED, f"{w.hash}/LHR")
+    w.reconcile()
+    w.mark(compute.ANNOTATION_ROLLOUT_ABORTED, w.hash)
+    w.settle()
+    assert set(w.images().values()) == {"v1"}
+    assert said(w).endswith("the last good template is back in DFW")
+    state = w.cities["LHR"].state
+    assert state is not None
+    assert state.outcome is RolloutOutcome.SKIPPED
 
 
 def test_an_abort_without_a_way_back_says_so() -> None:

@@ -720,6 +720,8 @@ def _waves(ledger: ErrorTranscript, here: CliSession) -> None:
     ledger.at(here, "rollout abort waved")
     assert here.run("deploy waved --image=a:2 --no-wait").code == 0
     ledger.at(here, "rollout skip waved LAX")
+    assert here.run("rollout skip waved DFW").code == 0
+    ledger.at(here, "rollout skip waved LHR")
     here.wait(10)
     assert here.run("rollout abort waved").code == 0
     here.wait(10)

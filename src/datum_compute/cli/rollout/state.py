@@ -85,6 +85,8 @@ class Row(NamedTuple):
     blocking_reason: BlockingReason | None = None
     unreported: int = 0
     """How many Instances of the current template have not reported it."""
+    outdated: bool = False
+    """Whether a rollout in waves has given it another template than the workload's."""
     wave: RowWave | None = None
     """Its part in a rollout in waves; None where all cities roll at once."""
     stop: Stop | None = None
@@ -340,6 +342,7 @@ def _row(
         first=first and not waits and _generation(deployment) == 1,
         blocking_reason=_blocking_reason(status.get("conditions") or (), reported=reported),
         unreported=0 if waits else _count_unreported(deployment, instances, rolling),
+        outdated=waits,
         stopped=bool(status.get("suspended")),
     )
 

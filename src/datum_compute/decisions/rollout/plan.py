@@ -318,7 +318,10 @@ class _Rollout:
         for member in self._members:
             good = find_good_template(member.notes) or older
             if good is None or not (member.present is None or self._was_given(member)):
-                self._give(member, opened=member.present is None)
+                if has_outcome(member.state, RolloutOutcome.SKIPPED) and not member.current:
+                    self._hold(member)
+                else:
+                    self._give(member, opened=member.present is None)
                 continue
             is_undone = has_outcome(member.state, RolloutOutcome.UNDONE)
             if self._paused and member.present and not is_undone:
@@ -337,7 +340,10 @@ class _Rollout:
         return self._plan(progress.rolled_back(self._hash, cause, self._members))
 
     def _was_given(self, member: RolloutMember) -> bool:
-        """Whether this rollout gave it the newest template: also where its state was lost."""
+        """Whether this rollout gave it the newest template: also where its state was lost, and of
+        skipped ones only those that have it."""
+        if has_outcome(member.state, RolloutOutcome.SKIPPED):
+            return member.current
         return member.state is not None or (member.current and member.recorded is None)
 
     def _give(self, member: RolloutMember, *, opened: bool) -> None:

@@ -17,7 +17,7 @@ from datum_compute.cli.errors import CommandError, unknown
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.history.recorder import Recorder
 from datum_compute.cli.render.results import result, show_results
-from datum_compute.cli.rollout.state import Phase, Rollout, decide_rollout
+from datum_compute.cli.rollout.state import Phase, Rollout, Row, decide_rollout
 from datum_compute.cli.rollout.waves import Waves
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
@@ -60,7 +60,7 @@ def control(context: Context) -> int:
         elif verb == "abort":
             step = _abort(name, live, rollout, rollout.waves)
         else:
-            step = _skip(name, live, rollout, rollout.waves, context.args.city)
+            step = _skip(context, live, rollout, rollout.waves)
         if step.annotations:
             body = {"metadata": {"uid": live["metadata"]["uid"], "annotations": step.annotations}}
             written = await client.patch(compute.WORKLOADS, name, merge(body), NAMESPACE)
@@ -136,7 +136,9 @@ def _abort(name: str, live: Json, rollout: Rollout, waves: Waves) -> _Step:
     opened = [
         row.city
         for row in rollout.rows
-        if row.wave is not None and row.wave.phase is not Phase.WAITING
+        if row.wave is not None
+        and row.wave.phase is not Phase.WAITING
+        and not (row.skipped and row.outdated)
     ]
     back = f"{', '.join(dict.fromkeys(opened))} back to what ran there before"
     back = back if opened else "no city had the template"
@@ -150,7 +152,8 @@ def _abort(name: str, live: Json, rollout: Rollout, waves: Waves) -> _Step:
     )
 
 
-def _skip(name: str, live: Json, rollout: Rollout, waves: Waves, asked: str) -> _Step:
+def _skip(context: Context, live: Json, rollout: Rollout, waves: Waves) -> _Step:
+    name, asked = context.args.name, context.args.city
     _refuse_rolled_back(name, rollout)
     cities: Sequence[str] = [city for wave in waves.order for city in wave]
     city = next((each for each in cities if each.lower() == asked.lower()), None)
@@ -163,12 +166,40 @@ def _skip(name: str, live: Json, rollout: Rollout, waves: Waves, asked: str) -> 
     skipped = [each for each in value.split(",") if each] if hash == waves.hash else []
     if city.lower() in (each.lower() for each in skipped):
         return _Step(f"The rollout already skips {city}.")
+    own = [row for row in rollout.rows if row.city.lower() == city.lower()]
+    left = [row for row in rollout.rows if row not in own and not _is_settled(row)]
+    phases = {row.wave.phase for row in own if row.wave is not None}
+    if phases <= {Phase.DONE, Phase.SOAKING}:
+        promote = context.command("rollout", "promote", name)
+        then = f"; the next wave opens after its soak, or now by  {promote}"
+        opens = Phase.SOAKING in phases and waves.next_closed
+        return _Step(f"{city} is updated already{then if opens else '.'}")
+    if not left and not any(_is_unreachable(row) for row in own):
+        raise CommandError(
+            f'{city} is the last city of the rollout of "{name}": no other is left to wait for',
+            command("rollout", "promote", name)
+            if waves.next_closed
+            else command("rollout", "abort", name),
+            code="LastCity",
+        )
+    text = "it is updated once the other cities are complete and its cell answers"
+    if Phase.WAITING not in phases:
+        text = "it keeps the newest template, and is not waited for"
     return _Step(
-        f"The rollout skips {city}: it is updated once the other cities are complete and its cell"
-        " answers.",
+        f"The rollout skips {city}: {text}.",
         "skipped",
         {constants.ANNOTATION_ROLLOUT_SKIPPED: f"{waves.hash}/{','.join([*skipped, city])}"},
     )
+
+
+def _is_settled(row: Row) -> bool:
+    """Whether a rollout in waves does not wait for it, or not any more."""
+    return row.wave is None or row.wave.phase in (Phase.DONE, Phase.SKIPPED)
+
+
+def _is_unreachable(row: Row) -> bool:
+    blocking = row.blocking_reason
+    return blocking is not None and blocking.reason == reasons.REASON_CELL_UNREACHABLE
 
 
 def _is_rolled_back(rollout: Rollout) -> bool:

@@ -150,3 +150,19 @@ def test_ctrl_c_after_a_write_detaches_with_the_exit_code_of_an_interrupt(waitin
         )
         image = here.run("status api -o json").json["image"]
         assert (image == "a:2") == (waiting in ("scale", "restart")), "the change was written"
+
+
+@pytest.mark.parametrize("line", ["scale api --min 2", "restart api", "rollout status api"])
+def test_nothing_waits_for_a_workload_that_is_being_deleted(line: str) -> None:
+    with cli_session("DFW") as here:
+        assert here.run("deploy api --image=a:1 --city=DFW").code == 0
+        here.platform.partitions.disconnect("dfw")
+        assert here.run("destroy api --yes --no-wait").code == 0
+        here.wait(5)
+
+        result = here.run(line)
+
+        assert result.code == 6, result.transcript
+        assert 'Error: workload "api" is being destroyed' in result.err
+        assert "Try:  datumctl-compute destroy api --yes" in result.err
+        assert here.run("rollout status api --no-wait").code == 0

@@ -14,13 +14,12 @@ from datum_compute.cli.arguments import (
     set_examples,
 )
 from datum_compute.cli.context import Context
-from datum_compute.cli.errors import not_found, unknown, usage
+from datum_compute.cli.errors import unknown, usage
 from datum_compute.cli.explain.suggestions import command
 from datum_compute.cli.names import workload_name
 from datum_compute.cli.render.output import RESULT_FIELDS, add_output_flags, count
 from datum_compute.cli.render.results import result, show_results
 from datum_compute.cli.render.spec_diff import diff_specs, summarize_changes
-from datum_compute.cli.tables import NAMESPACE, WORKLOADS
 from datum_compute.client import errors
 
 if TYPE_CHECKING:
@@ -112,16 +111,11 @@ class _Change(NamedTuple):
 async def _scale(context: Context, client: ApiClient, recorder: Recorder) -> _Change:
     from datum_compute.cli.headroom import headroom, quota_lines
     from datum_compute.cli.history.recorder import revision_numbers
-    from datum_compute.cli.session import to_dict
-    from datum_compute.cli.workload import CONFLICT_RETRIES, conflict_error
+    from datum_compute.cli.workload import CONFLICT_RETRIES, conflict_error, require_workload
 
     name, minimum = context.args.name, context.args.minimum
     for _ in range(CONFLICT_RETRIES):
-        try:
-            workload = to_dict(await client.get(WORKLOADS, name, NAMESPACE))
-        except errors.NotFound:
-            project = context.target.project
-            raise not_found("workload", name, project, command("workloads")) from None
+        workload = await require_workload(context, client)
         spec, old = _scaled(context, workload)
         if old == [minimum]:
             context.say(f'"{name}" is already set to {count(minimum, "instance")} per city.')

@@ -10,6 +10,7 @@ again after every change (:mod:`.reads`) and ends when
 - all of it is stopped, so that nothing happens before it is started;
 - the spec moves on, or the workload is replaced by another of its name (8): what happens then is
   the rollout of another change;
+- the workload was being deleted when the wait began (6);
 - the time is up (4), the workload is gone (5), or the platform does not answer (1).
 
 The errors are those of :mod:`.failures`.
@@ -37,6 +38,7 @@ from datum_compute.cli.rollout.rows import RowProgress
 from datum_compute.cli.rollout.state import Rollout, Row, decide_rollout
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
+from datum_compute.cli.workload import being_destroyed_error
 from datum_compute.client.protocol import Client
 
 Json = Mapping[str, Any]
@@ -81,6 +83,8 @@ async def wait_rolled_out(
             while True:
                 workload, deployments = await read()
                 of = of or workload
+                if of["metadata"].get("deletionTimestamp"):
+                    raise being_destroyed_error(name)
                 if _is_being_deleted(workload, of):
                     raise read.gone()
                 if _version(workload) != _version(of):

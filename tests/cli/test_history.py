@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE
 from datum_compute.api.core import CONFIG_MAPS
 from datum_compute.cli.commands.deploy.flags import Flags
 from datum_compute.cli.commands.deploy.manifest import new_workload
@@ -448,7 +449,8 @@ def test_a_change_whose_history_write_fails_is_recorded_by_the_next_change() -> 
 
         assert result.code == 0, result.err
         assert "Warning: the change was made but is not in the history yet" in result.err
-        assert len(history_of(here)) == 1
+        stored = to_dict(here.act(here.client().get(CONFIG_MAPS, NAME, "default")))
+        assert list(stored["data"]) == ["1"]
         assert here.run("scale api --min 2").code == 0
         recorded = [(each["changes"], each["actor"]) for each in history_of(here)]
         assert recorded == [
@@ -457,6 +459,31 @@ def test_a_change_whose_history_write_fails_is_recorded_by_the_next_change() -> 
             ("min replicas (default) 1 → 2", "local-admin"),
         ]
         assert history_of(here)[1]["message"] == "why"
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_change_that_is_not_recorded_yet_is_shown_as_the_revision_that_it_becomes(
+    first: bool,
+) -> None:
+    with cli_session() as here:
+        lines = ["deploy api --image=a/api:1 --city=DFW --no-wait", "scale api --min 2 --no-wait"]
+        for line in lines[: 0 if first else 1]:
+            assert here.run(line).code == 0
+        interrupted = InterceptedSession(here, no_histories).run(lines[0 if first else 1])
+        assert "is not in the history yet" in interrupted.err
+
+        number = 1 if first else 2
+        status, found = here.run("status api"), history_of(here)
+        shown = here.run(f"rollout history api --revision {number}")
+
+        assert f"revision #{number}, " in status.out
+        assert " by local-admin" in status.out
+        assert here.run("status api -o json").json["revision"] == number
+        assert (found[-1]["revision"], found[-1]["active"]) == (number, True)
+        assert shown.code == 0
+        assert here.run("rollout history api").err == ""
+        assert here.run("deploy api --image=a/api:2 --no-wait").code == 0
+        assert history_of(here)[number - 1]["when"] == found[-1]["when"]
 
 
 async def no_histories(request: HttpRequest, number: int) -> HttpResponse | None:
@@ -517,6 +544,8 @@ def test_status_does_not_show_the_revision_of_an_earlier_workload() -> None:
         here.run("deploy api --image=a/api:1 --city=DFW")
         patch = merge({"metadata": {"ownerReferences": None}})
         here.act(here.client().patch(CONFIG_MAPS, NAME, patch, "default"))
+        patch = merge({"metadata": {"annotations": {ANNOTATION_LAST_CHANGE: None}}})
+        here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
 
         assert here.run("status api -o json").json["revision"] is None
         assert "created" in here.run("status api").out

@@ -154,14 +154,20 @@ def active_revision(context: Context, workload: Mapping[str, Any]) -> ActiveRevi
 
 
 def revisions(context: Context, workload: Mapping[str, Any]) -> Revisions:
-    """The workload's history; empty where none was kept. Raises if it may not be read."""
-    from datum_compute.cli.history.entries import Revisions, history_name, revisions_of
+    """The workload's history, with a change that its command has not recorded yet as the revision
+    that it becomes; empty where none was kept. Raises if it may not be read."""
+    from datum_compute.cli.history import entries
 
+    recorded, last = entries.Revisions(), 0
     try:
-        found = context.reader.get(CONFIG_MAPS, history_name(workload), NAMESPACE)
+        found = context.reader.get(CONFIG_MAPS, entries.history_name(workload), NAMESPACE)
     except errors.NotFound:
-        return Revisions()
-    return revisions_of(found, workload)
+        pass
+    else:
+        recorded = entries.revisions_of(found, workload)
+        last = entries.last_number(found) if entries.is_history_of(found, workload) else 0
+    noted = entries.noted_entry(recorded, workload, context.env.now())
+    return recorded if noted is None else entries.append_entries(recorded, [noted], last=last)
 
 
 def reconnect_command(context: Context, city: str) -> Command | None:

@@ -19,6 +19,7 @@ from datum_compute.cli.history.entries import (
     append_entries,
     history_name,
     is_history_of,
+    last_number,
     missing_entry,
     revisions_of,
 )
@@ -75,7 +76,7 @@ class ConfigMapHistory:
             missing = missing_entry(current, before, self._env.now())
         if entry is None and (missing is None or not await self._is_current(workload)):
             return current  # a change that came since may be recorded already
-        last = 0 if found is None else _last_number(found)
+        last = 0 if found is None else last_number(found)
         wanted = append_entries(current, [missing, entry], last=last)
         if found is None:
             await self._create(workload, wanted)
@@ -130,13 +131,6 @@ class ConfigMapHistory:
             "data": {**changed, **dropped},
         }
         await self._client.patch(CONFIG_MAPS, history_name(workload), merge(body), NAMESPACE)
-
-
-def _last_number(found: Json) -> int:
-    """The highest number ever given, as far as the object records."""
-    annotations = found["metadata"].get("annotations") or {}
-    numbers = [annotations.get(ANNOTATION_CURRENT_REVISION, ""), *(found.get("data") or {})]
-    return max((int(text) for text in numbers if text.isascii() and text.isdecimal()), default=0)
 
 
 def _knows(current: Revisions, entry: Entry | None) -> bool:

@@ -10,7 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from datum_compute.api.compute.constants import ANNOTATION_LAST_CHANGE, GROUP
+from datum_compute.api.compute.constants import (
+    ANNOTATION_CURRENT_REVISION,
+    ANNOTATION_LAST_CHANGE,
+    GROUP,
+)
 from datum_compute.cli.explain import states
 from datum_compute.cli.render.spec_diff import diff_specs, normalize_spec, summarize_changes
 from datum_compute.decisions.instances.revisions import template_hash
@@ -144,6 +148,13 @@ def parse_entry(text: str) -> Entry | None:
         return None
 
 
+def last_number(config_map: Json) -> int:
+    """The highest number ever given, as far as the object records."""
+    annotations = config_map["metadata"].get("annotations") or {}
+    numbers = [annotations.get(ANNOTATION_CURRENT_REVISION, ""), *(config_map.get("data") or {})]
+    return max((int(text) for text in numbers if text.isascii() and text.isdecimal()), default=0)
+
+
 def new_entry(
     spec: Json,
     *,
@@ -174,7 +185,7 @@ def labels_of(workload: Json) -> dict[str, str]:
 
 
 def spec_hash(spec: Json) -> str:
-    from hashlib import sha256  # reads do not hash
+    from hashlib import sha256  # reads hash only what is not recorded yet
 
     canonical = json.dumps(normalize_spec(spec), sort_keys=True, ensure_ascii=False)
     return sha256(canonical.encode()).hexdigest()[:16]
@@ -197,9 +208,8 @@ def change_annotation(entry: Entry) -> dict[str, str]:
 
 def entry_from_annotation(workload: Json, now: datetime) -> Entry | None:
     """The entry from the workload's annotation, if that is about its current spec."""
-    annotations = workload["metadata"].get("annotations") or {}
+    value = _annotated(workload)
     try:
-        value = json.loads(annotations[ANNOTATION_LAST_CHANGE])
         if value["spec"] != spec_hash(workload["spec"]):
             return None
         return new_entry(
@@ -216,17 +226,36 @@ def entry_from_annotation(workload: Json, now: datetime) -> Entry | None:
         return None
 
 
+def _annotated(workload: Json) -> Json:
+    """The annotation that was written with a spec; empty without one that can be read."""
+    annotations = workload["metadata"].get("annotations") or {}
+    try:
+        value = json.loads(annotations.get(ANNOTATION_LAST_CHANGE, "{}"))
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def noted_entry(revisions: Revisions, workload: Json, now: datetime) -> Entry | None:
+    """The entry of the annotated change, where the history lacks it: of a command that wrote it and
+    has not recorded it, or not yet."""
+    value = _annotated(workload)
+    change = tuple(value.get(key) for key in ("timestamp", "actor", "changes"))
+    if any((each.timestamp, each.actor, each.changes) == change for each in revisions.entries):
+        return None  # before anything is hashed
+    noted, active = entry_from_annotation(workload, now), revisions.active
+    if noted is None or active is None or noted.timestamp >= active.timestamp:
+        return noted
+    # An older annotation belongs to a change that has been dropped from the history since.
+    return None if active.matches_spec(workload["spec"]) else noted
+
+
 def missing_entry(revisions: Revisions, workload: Json, now: datetime) -> Entry | None:
     """The entry that the history lacks for the workload as it is: for its spec, or for an annotated
     change that left the spec alone, such as a restart in one city."""
     active = revisions.active
-    noted = entry_from_annotation(workload, now)
-    if noted is not None and any(noted.is_same_change(each) for each in revisions.entries):
-        noted = None
-    if active is not None and active.matches_spec(workload["spec"]):
-        # An older annotation belongs to a change that has been dropped from the history since.
-        return noted if noted is not None and noted.timestamp >= active.timestamp else None
-    if noted is not None:
+    noted = noted_entry(revisions, workload, now)
+    if noted is not None or (active is not None and active.matches_spec(workload["spec"])):
         return noted
     changes, timestamp = EXTERNAL, ""
     if active is None:

@@ -445,3 +445,16 @@ def test_an_abort_names_only_cities_that_had_the_template() -> None:
         assert "the last good template is back in DFW\n" in status
         assert "skipped" in status
         assert images(here) == {"DFW": "a:1", "LHR": "a:1"}
+
+
+def test_a_template_that_was_aborted_may_be_deployed_again_later() -> None:
+    with cli_session("DFW", "LHR") as here:
+        rolled_back(here)
+        assert here.run("rollout undo api --yes").code == 0
+
+        again = here.run("deploy api --image=a:2 --soak=1s")
+        back = here.run("deploy api --image=a:1 --soak=10m --no-wait")
+        here.wait(60)
+
+        assert (again.code, back.code) == (0, 0), again.transcript
+        assert images(here) == {"DFW": "a:1", "LHR": "a:2"}, "the undo opened all waves of a:1 once"

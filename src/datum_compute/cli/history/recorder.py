@@ -14,6 +14,11 @@ import msgspec
 
 from datum_compute.api import core
 from datum_compute.api.compute import v1alpha as compute
+from datum_compute.api.compute.constants import (
+    ANNOTATION_ROLLOUT_ABORTED,
+    ANNOTATION_ROLLOUT_PROMOTED,
+    ANNOTATION_ROLLOUT_SKIPPED,
+)
 from datum_compute.cli.context import Context
 from datum_compute.cli.explain import client_errors
 from datum_compute.cli.history.config_map import ConfigMapHistory
@@ -31,9 +36,18 @@ from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.client import errors
 from datum_compute.client.client import ApiClient
+from datum_compute.decisions.instances.revisions import template_hash
 
 Json = Mapping[str, Any]
 Workload = dict[str, Any]
+
+
+_ABOUT_TEMPLATE = (
+    ANNOTATION_ROLLOUT_ABORTED,
+    ANNOTATION_ROLLOUT_PROMOTED,
+    ANNOTATION_ROLLOUT_SKIPPED,
+)
+"""What a person has said of the rollout of one template."""
 
 
 class Recorder:
@@ -81,17 +95,25 @@ class Recorder:
     async def change(
         self, live: Json, spec: Json, entry: Entry, *, metadata: Json | None = None
     ) -> Workload:
-        """``metadata`` has the labels and annotations to set; others stay. A change of ``live``
-        that has no entry is recorded first."""
+        """``metadata`` has the labels and annotations to set; others stay, but for what steered the
+        rollout of another template: it would steer a later one of the same template too. A change
+        of ``live`` that has no entry is recorded first."""
         await self._catch_up(live)
         wanted = metadata or live["metadata"]
+        annotations = dict(wanted.get("annotations") or {})
+        if entry.template_hash != template_hash(live["spec"]["template"]):
+            present = live["metadata"].get("annotations") or {}
+            for each in _ABOUT_TEMPLATE:
+                if annotations.get(each) == present.get(each):
+                    annotations.pop(each, None)
+        annotations |= change_annotation(entry)
         return to_dict(
             await change_spec(
                 self._client,
                 live,
                 spec,
                 labels=wanted.get("labels") or {},
-                annotations={**(wanted.get("annotations") or {}), **change_annotation(entry)},
+                annotations=annotations,
             )
         )
 

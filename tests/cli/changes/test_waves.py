@@ -447,6 +447,56 @@ def test_an_abort_names_only_cities_that_had_the_template() -> None:
         assert images(here) == {"DFW": "a:1", "LHR": "a:1"}
 
 
+def outcomes(here: CliSession) -> list[tuple[int, str | None]]:
+    """What the history says of each revision, the oldest first."""
+    found = here.run("rollout history api -o json").json
+    return [(each["revision"], each["outcome"]) for each in reversed(found)]
+
+
+def test_the_history_keeps_what_became_of_each_revision() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run("deploy api --image=a:1 --city=DFW,LHR").code == 0
+        assert here.run("deploy api --waves=each --soak=1m").code == 0
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(20)
+        assert here.run("rollout abort api").code == 0
+        here.wait(20)
+        known = [(1, None), (2, "complete"), (3, "rolled back")]
+        assert outcomes(here) == known
+        assert here.run("scale api --min 2").code == 0
+        assert outcomes(here) == [*known, (4, None)], "the scale was not rolled back"
+
+        assert here.run("rollout undo api --to-revision 2 --yes").code == 0
+        known += [(4, None), (5, "complete")]
+        assert outcomes(here) == known
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(20)
+        assert outcomes(here) == [*known, (6, "soaking")]
+        assert here.run("deploy api --image=a:3").code == 0
+        known += [(6, "superseded"), (7, "complete")]
+        assert outcomes(here) == known
+        assert here.run("deploy api --waves=none").code == 0
+        assert here.run("deploy api --image=a:1").code == 0
+        assert outcomes(here) == [*known, (8, None), (9, None)]
+
+
+def test_the_history_does_not_guess_what_a_change_of_another_client_ended() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert here.run(f"{CREATE} --soak=1m").code == 0
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(20)
+        assert here.run("rollout abort api").code == 0
+        here.wait(20)
+
+        patch = merge({"spec": {"template": {"metadata": {"labels": {"other": "shell"}}}}})
+        here.act(here.client().patch(compute.WORKLOADS, "api", patch, "default"))
+        here.wait(180)
+        assert outcomes(here) == [(1, "complete"), (2, None)]
+        assert here.run("deploy api --image=a:3").code == 0
+
+        assert outcomes(here) == [(1, "complete"), (2, None), (3, "complete"), (4, "complete")]
+
+
 def test_a_template_that_was_aborted_may_be_deployed_again_later() -> None:
     with cli_session("DFW", "LHR") as here:
         rolled_back(here)

@@ -22,6 +22,7 @@ from datum_compute.cli.history.entries import (
     last_number,
     missing_entry,
     revisions_of,
+    with_outcome,
 )
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
@@ -77,7 +78,11 @@ class ConfigMapHistory:
         if entry is None and (missing is None or not await self._is_current(workload)):
             return current  # a change that came since may be recorded already
         last = 0 if found is None else last_number(found)
-        wanted = append_entries(current, [missing, entry], last=last)
+        wanted = append_entries(current, [missing], last=last)
+        if entry is not None and before is not None:
+            wanted = append_entries(with_outcome(wanted, before, entry), [entry], last=last)
+        elif entry is not None:
+            wanted = append_entries(wanted, [entry], last=last)
         if found is None:
             await self._create(workload, wanted)
         elif wanted != current:

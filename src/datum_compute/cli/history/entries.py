@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from datum_compute.api.compute.constants import (
     ANNOTATION_CURRENT_REVISION,
     ANNOTATION_LAST_CHANGE,
+    ANNOTATION_ROLLOUT,
+    CONDITION_PROGRESSING,
     GROUP,
 )
 from datum_compute.cli.explain import states
@@ -49,6 +51,12 @@ class Entry(NamedTuple):
     """The revision whose spec it restores; 0 for any other change."""
     labels: dict[str, str] | None = None
     """Of the workload; None in entries that older versions wrote."""
+    rollout: int = 0
+    """The workload's generation where it has a rollout policy; otherwise 0, as in entries that
+    older versions wrote."""
+    outcome: str = ""
+    """How far the rollout in waves was that it began, when the next one began: the reason of
+    Progressing. Empty while it is the newest, and where that is not known."""
 
     def to_json(self) -> str:
         value: dict[str, Any] = {
@@ -66,6 +74,10 @@ class Entry(NamedTuple):
             value["rollbackTo"] = self.rollback_to
         if self.labels is not None:
             value["labels"] = self.labels
+        if self.rollout:
+            value["rollout"] = self.rollout
+        if self.outcome:
+            value["outcome"] = self.outcome
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
     @property
@@ -143,6 +155,8 @@ def parse_entry(text: str) -> Entry | None:
             message=str(value.get("message", "")),
             rollback_to=int(value.get("rollbackTo", 0)),
             labels=labels,
+            rollout=int(value.get("rollout", 0)),
+            outcome=str(value.get("outcome", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -165,6 +179,7 @@ def new_entry(
     timestamp: str = "",
     rollback_to: int = 0,
     labels: dict[str, str] | None = None,
+    rollout: int = 0,
 ) -> Entry:
     return Entry(
         rev=0,
@@ -177,11 +192,53 @@ def new_entry(
         message=message,
         rollback_to=rollback_to,
         labels=labels,
+        rollout=rollout,
     )
 
 
 def labels_of(workload: Json) -> dict[str, str]:
     return dict(workload["metadata"].get("labels") or {})
+
+
+def rollout_generation(workload: Json) -> int:
+    """What an entry has as ``rollout``."""
+    metadata = workload["metadata"]
+    policy = (metadata.get("annotations") or {}).get(ANNOTATION_ROLLOUT) or "{}"
+    return 0 if policy.strip() == "{}" else int(metadata.get("generation") or 0)
+
+
+def rollout_reason(workload: Json) -> str:
+    """How far the rollout in waves of a workload is; empty without one, and where its controller
+    has not reported on its spec."""
+    found = states.condition(workload, CONDITION_PROGRESSING)
+    generation = rollout_generation(workload)
+    known = generation and found.get("observedGeneration") == generation
+    return str(found.get("reason", "")) if known else ""
+
+
+def rollout_beginnings(revisions: Revisions) -> list[Entry]:
+    """The entries that began a rollout: each change of the template, and the first entry that has
+    a rollout policy. Those after it only scaled, for example, or restarted one city."""
+    found: list[Entry] = []
+    before: Entry | None = None
+    for each in revisions.entries:
+        if before is None or not (before.rollout and before.template_hash == each.template_hash):
+            found.append(each)
+        before = each
+    return found
+
+
+def with_outcome(revisions: Revisions, workload: Json, following: Entry) -> Revisions:
+    """With what became of the newest rollout, if ``following`` ends it; ``workload`` is as the
+    newest entry left it, or else nothing is known."""
+    active = revisions.active
+    if active is None or not active.matches_spec(workload["spec"]):
+        return revisions
+    if following.rollout and following.template_hash == active.template_hash:
+        return revisions
+    begun = rollout_beginnings(revisions)[-1]
+    ended = begun._replace(outcome=rollout_reason(workload) or begun.outcome)
+    return Revisions(tuple(ended if each is begun else each for each in revisions.entries))
 
 
 def spec_hash(spec: Json) -> str:
@@ -221,6 +278,7 @@ def entry_from_annotation(workload: Json, now: datetime) -> Entry | None:
             message=str(value.get("message", "")),
             rollback_to=int(value.get("rollbackTo", 0)),
             labels=labels_of(workload),
+            rollout=rollout_generation(workload),
         )
     except (KeyError, ValueError, TypeError):
         return None
@@ -269,6 +327,7 @@ def missing_entry(revisions: Revisions, workload: Json, now: datetime) -> Entry 
         changes=changes,
         actor=UNKNOWN_ACTOR,
         labels=labels_of(workload),
+        rollout=rollout_generation(workload),
     )
 
 

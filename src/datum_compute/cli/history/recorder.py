@@ -30,6 +30,7 @@ from datum_compute.cli.history.entries import (
     labels_of,
     missing_entry,
     new_entry,
+    rollout_generation,
 )
 from datum_compute.cli.history.spec_patch import change_spec
 from datum_compute.cli.session import to_dict
@@ -127,7 +128,9 @@ class Recorder:
 
     async def record(self, before: Json | None, written: Workload, entry: Entry) -> int | None:
         """The revision of the change, if it could be recorded."""
-        stored = entry._replace(spec=written["spec"], labels=labels_of(written))
+        stored = entry._replace(
+            spec=written["spec"], labels=labels_of(written), rollout=rollout_generation(written)
+        )
         return await self._recorded(written, stored, before)
 
     async def finish(self, live: Workload) -> int | None:

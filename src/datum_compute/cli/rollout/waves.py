@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from datum_compute.api.compute import constants, reasons
 from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.explain.states import min_replicas
+from datum_compute.cli.history.entries import Revisions, rollout_beginnings, rollout_reason
 from datum_compute.cli.render.output import count, precise_duration
 from datum_compute.cli.rollout.state import Phase
 from datum_compute.decisions.instances.revisions import template_hash
@@ -40,6 +41,9 @@ _ON_FAILURE = {
     OnFailure.UNDO: "If a wave fails, every city gets back what it ran before.",
     OnFailure.CONTINUE: "If a wave fails, the next one opens all the same.",
 }
+
+_SUPERSEDED = "superseded"
+"""What became of a rollout that was not at its end when the next one began."""
 
 
 class RowWave(NamedTuple):
@@ -184,24 +188,40 @@ def _cities(workload: Json) -> dict[Key, str]:
     }
 
 
-def find_outcomes(workload: Json, deployments: Sequence[Json]) -> dict[str, str]:
-    """What became of rollouts, by hash of their template: of the newest by the workload's
-    condition, of earlier ones by what deployments have recorded."""
-    found = {}
+def find_outcomes(
+    workload: Json, deployments: Sequence[Json], revisions: Revisions
+) -> dict[int, str]:
+    """What became of rollouts, by the revision that began each: of the newest by the workload's
+    condition, of earlier ones by what the history has recorded, or else deployments. What is not
+    known is left out."""
+    begun, active = rollout_beginnings(revisions), revisions.active
+    if not begun:
+        return {}
+    newest = begun[-1]
+    found = {each.rev: each.outcome for each in begun[:-1] if each.outcome}
     for each in deployments:
         state = find_state(_notes(each))
-        if state is not None and state.outcome is RolloutOutcome.UNDONE:
-            found[state.hash] = explain(reasons.REASON_ROLLED_BACK).summary
-        elif state is not None and state.outcome is RolloutOutcome.FAILED:
-            found.setdefault(state.hash, explain(reasons.REASON_WAVE_FAILED).summary)
-    status = workload.get("status") or {}
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == constants.CONDITION_PROGRESSING and (
-            condition.get("observedGeneration") == workload["metadata"].get("generation")
-        ):
-            newest = template_hash(workload["spec"].get("template") or {})
-            found[newest] = explain(str(condition.get("reason", ""))).summary
-    return found
+        earlier = [each for each in begun if state and 0 < each.rollout <= state.generation]
+        if state is None or not earlier or earlier[-1].template_hash != state.hash:
+            continue
+        if earlier[-1].outcome:
+            continue
+        if state.outcome is RolloutOutcome.UNDONE:
+            found[earlier[-1].rev] = reasons.REASON_ROLLED_BACK
+        elif state.outcome is RolloutOutcome.FAILED:
+            found.setdefault(earlier[-1].rev, reasons.REASON_WAVE_FAILED)
+    if active is not None and active.matches_spec(workload["spec"]):
+        found[newest.rev] = rollout_reason(workload) or found.get(newest.rev, newest.outcome)
+    return {
+        rev: _SUPERSEDED if _is_open(reason) and rev != newest.rev else explain(reason).summary
+        for rev, reason in found.items()
+        if reason
+    }
+
+
+def _is_open(reason: str) -> bool:
+    """Whether a rollout in waves was not at its end."""
+    return reason != reasons.REASON_COMPLETE and not reasons.lookup(reason).terminal
 
 
 def wave_lines(planned: Json, updated: Mapping[tuple[str, str], int]) -> list[str]:

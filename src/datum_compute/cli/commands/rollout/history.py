@@ -32,7 +32,7 @@ def show_history(context: Context) -> int:
     name = context.args.name
     workload = queries.workload(context, name)
     revisions = queries.revisions(context, workload)
-    outcomes = _outcomes(context, workload)
+    outcomes = _outcomes(context, workload, revisions)
     if context.args.revision is not None:
         entry = find_revision(revisions, context.args.revision, name)
         _show_one(context, workload, revisions, entry, outcomes)
@@ -52,11 +52,11 @@ def show_history(context: Context) -> int:
 def read_views(context: Context, workload: Json) -> list[Json]:
     """The revisions, newest first."""
     revisions = queries.revisions(context, workload)
-    return _views(context, workload, revisions, _outcomes(context, workload))
+    return _views(context, workload, revisions, _outcomes(context, workload, revisions))
 
 
 def _views(
-    context: Context, workload: Json, revisions: Revisions, outcomes: Mapping[str, str]
+    context: Context, workload: Json, revisions: Revisions, outcomes: Mapping[int, str]
 ) -> list[Json]:
     newest_first = reversed(revisions.entries)
     return [_view(context, entry, workload, revisions, outcomes) for entry in newest_first]
@@ -66,7 +66,9 @@ def read_revision(context: Context, workload: Json, number: int) -> Json:
     """One of them in full: its spec, and what it changed. Raises where there is none."""
     revisions = queries.revisions(context, workload)
     entry = find_revision(revisions, number, str(workload["metadata"]["name"]))
-    return _full_view(context, workload, revisions, entry, _outcomes(context, workload))[0]
+    return _full_view(context, workload, revisions, entry, _outcomes(context, workload, revisions))[
+        0
+    ]
 
 
 def find_revision(revisions: Revisions, number: int, name: str) -> Entry:
@@ -86,15 +88,14 @@ def is_active(entry: Entry, workload: Json, revisions: Revisions) -> bool:
     return entry is revisions.active and entry.matches_spec(workload["spec"])
 
 
-def _outcomes(context: Context, workload: Json) -> dict[str, str]:
-    """What became of rollouts in waves, by hash of their template, as far as the workload and its
-    deployments still tell."""
+def _outcomes(context: Context, workload: Json, revisions: Revisions) -> dict[int, str]:
+    """What became of rollouts in waves, by the revision that began them, as far as it is known."""
     notes = workload["metadata"].get("annotations") or {}
-    if not notes.get(ANNOTATION_ROLLOUT):
+    if not notes.get(ANNOTATION_ROLLOUT) and not any(each.outcome for each in revisions.entries):
         return {}
     from datum_compute.cli.rollout.waves import find_outcomes  # rarely needed, and slow to load
 
-    return find_outcomes(workload, queries.deployments_of(context, workload))
+    return find_outcomes(workload, queries.deployments_of(context, workload), revisions)
 
 
 def _view(
@@ -102,7 +103,7 @@ def _view(
     entry: Entry,
     workload: Json,
     revisions: Revisions,
-    outcomes: Mapping[str, str],
+    outcomes: Mapping[int, str],
 ) -> Json:
     return {
         "revision": entry.rev,
@@ -112,7 +113,7 @@ def _view(
         "changes": entry.changes,
         "actor": entry.actor,
         "active": is_active(entry, workload, revisions),
-        "outcome": outcomes.get(entry.template_hash),
+        "outcome": outcomes.get(entry.rev),
         "message": entry.message or None,
         "object": {"name": f"revision {entry.rev}", **json.loads(entry.to_json())},
     }
@@ -160,7 +161,7 @@ def _full_view(
     workload: Json,
     revisions: Revisions,
     entry: Entry,
-    outcomes: Mapping[str, str],
+    outcomes: Mapping[int, str],
 ) -> tuple[Json, tuple[SpecChange, ...]]:
     earlier = [each for each in revisions.entries if each.rev < entry.rev]
     before = earlier[-1] if earlier else None
@@ -182,7 +183,7 @@ def _show_one(
     workload: Json,
     revisions: Revisions,
     entry: Entry,
-    outcomes: Mapping[str, str],
+    outcomes: Mapping[int, str],
 ) -> None:
     view, changes = _full_view(context, workload, revisions, entry, outcomes)
     show(

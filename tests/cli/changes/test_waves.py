@@ -270,7 +270,7 @@ def test_a_wait_without_a_timeout_covers_every_wave_with_its_soak() -> None:
 
         assert (complete.code, short.code) == (0, 4), complete.transcript
         assert "Rollout complete in 40m" in complete.err
-        assert "still waiting for wave 1 of 2: DFW healthy since " in short.err
+        assert "; wave 1 of 2: DFW healthy since " in short.err
 
 
 @pytest.mark.parametrize(("waves", "at_once"), [("", True), (" --waves=LHR,DFW", False)])
@@ -508,3 +508,26 @@ def test_a_template_that_was_aborted_may_be_deployed_again_later() -> None:
 
         assert (again.code, back.code) == (0, 0), again.transcript
         assert images(here) == {"DFW": "a:1", "LHR": "a:2"}, "the undo opened all waves of a:1 once"
+
+
+def test_a_rollout_that_waits_for_its_gate_says_how_it_goes_on() -> None:
+    promote = "datumctl-compute rollout promote api"
+    with cli_session("DFW", "LHR") as here:
+        created = here.run(f"{CREATE} --gate=Verifeid")
+        changed = here.run("deploy api --gate=Verified")
+        deployed = here.run("deploy api --image=a:2 --timeout=5m")
+
+        for plan, gate in ((created, "Verifeid"), (changed, "Verified"), (deployed, "Verified")):
+            assert f"waits for condition {gate} of the workload, which something else" in plan.err
+        assert deployed.code == 4
+        waits = "wave 2 of 2 (LHR) has waited since 2026-01-01T00:"
+        assert f"is not ready after 5m; {waits}" in deployed.err
+        assert f"2 or later. Go on with  {promote}\n" in deployed.err
+        assert f"Try:  {promote}" in deployed.err
+        why = here.run("why api").out
+        assert "Who can act   you\n" in why
+        assert waits in why
+        assert f"Next          {promote}" in why
+        for line in ("status api", "rollout status api --no-wait"):
+            assert f"Try:  {promote}" in here.run(line).err
+        assert "Available — rollout waiting for its gate" in here.run("status api").out

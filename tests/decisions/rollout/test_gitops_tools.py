@@ -56,7 +56,7 @@ def test_tools_see_every_reason_as_the_platform_means_it(record: reasons.Reason)
 
     if record.terminal:  # a person is needed, and waiting does not help
         assert (kstatus(found), argo_health(found)) == ("Failed", "Degraded")
-    elif record.needs_action:
+    elif record.needs_action and status == conditions.FALSE:
         assert (kstatus(found), argo_health(found)) == ("InProgress", "Suspended")
     elif record.name == compute.REASON_COMPLETE:
         assert (kstatus(found), argo_health(found)) == ("Current", "Healthy")

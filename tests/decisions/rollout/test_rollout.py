@@ -365,8 +365,8 @@ def test_a_gate_must_be_true_for_this_template() -> None:
         assert w.images()["IAD"] == "v1"
     assert progress(w) == ("True", "WaitingForGate")
     assert said(w) == (
-        "wave 2 of 3 waits: IAD until condition SmokeTestsPassed is True"
-        " with observedGeneration 2 or later"
+        "wave 2 of 3 (IAD) has waited since 2026-03-04T05:06:07Z for condition SmokeTestsPassed"
+        " to be True with observedGeneration 2 or later"
     )
     w.generation = 5  # scaled since
     gate("True", 2)

@@ -46,7 +46,9 @@ def test_a_record_is_consistent(reason: reasons.Reason) -> None:
     # These two are about what is not as it should be: they are there only while True.
     true = set(reason.true) - {reasons.WORKLOAD_RECONCILING, reasons.WORKLOAD_STALLED}
     assert not (true and (reason.false or reason.unknown))
-    assert reason.healthy or not true
+    # A rollout makes progress also while it waits for what a user or a program has to set.
+    assert reason.healthy or not true - {reasons.WORKLOAD_PROGRESSING}
+    assert reason.healthy or reason.needs_action or not true
     if reason.healthy:
         assert not reason.needs_action
     if reason.terminal or reason.fails_after_grace:

@@ -789,8 +789,8 @@ REASON_WAITING_FOR_GATE = _declare(
     Reason(
         "WaitingForGate",
         "The next wave waits for a condition that others set on the Workload.",
+        Actor.USER,
         true=(WORKLOAD_PROGRESSING, WORKLOAD_RECONCILING),
-        healthy=True,
     )
 )
 REASON_COMPLETE = _declare(

@@ -395,11 +395,14 @@ def suggested_commands(
     ]
     if own:
         reasons.append(str(own.get("reason")))
+    stage = str(states.rollout_stage(workload).get("reason", ""))
+    if lookup(stage).needs_action:
+        reasons.append(stage)
     steps: list[Suggestion | None] = [
         explain(reason).next_command(name, queries.missing_data(context, reason, workload))
         for reason in dict.fromkeys(reasons)
     ]
-    wrong = own or any(each.blocking_reason for each in found)
+    wrong = reasons or own or any(each.blocking_reason for each in found)
     if not wrong:
         return []
     cities = dict.fromkeys(each.row.city for each in found if each.blocking_reason)

@@ -361,7 +361,11 @@ TEXTS = {
     ),
     reasons.REASON_WAVE_IN_PROGRESS: ReasonText("in progress"),
     reasons.REASON_SOAKING: ReasonText("soaking"),
-    reasons.REASON_WAITING_FOR_GATE: ReasonText("waiting for its gate"),
+    reasons.REASON_WAITING_FOR_GATE: ReasonText(
+        "waiting for its gate",
+        "Set the condition, if nothing else does, or open the next wave without it.",
+        command("rollout", "promote", WORKLOAD),
+    ),
     reasons.REASON_COMPLETE: ReasonText("complete"),
     reasons.REASON_PAUSED: ReasonText(
         "paused",

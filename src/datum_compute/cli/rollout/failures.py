@@ -103,16 +103,18 @@ async def timed_out(
     undone = [each for each in current if not (each.row.done or each.row.waits_for_wave)]
     waiting = [f"{each.row.city}: {each.reason_text or each.phase}" for each in undone]
     blockers = [each.row.blocking_reason for each in undone]
+    parts = [f'"{name}" is not {goal} after {precise_duration(seconds)}']
     if rollout.stage is not None:
-        waiting.insert(0, states.one_line_reason(rollout.stage))
+        parts.append(states.one_line_reason(rollout.stage))
         blockers.append(rollout.stage)
+    if waiting or rollout.stage is None:
+        parts.append(f"still waiting for {'; '.join(waiting or ['the first report'])}")
     worst = max(filter(None, blockers), key=lambda each: each.record.severity, default=None)
     steps: list[Command | None] = [command("why", name)]
     if of is not None:
         steps = await _next_commands(client, of, worst)
     return CommandError(
-        f'"{name}" is not {goal} after {precise_duration(seconds)}; still waiting for '
-        + "; ".join(waiting or ["the first report"]),
+        "; ".join(parts),
         *steps,
         exit_code=Exit.TIMED_OUT,
         code="TimedOut",

@@ -21,6 +21,10 @@ from datum_compute.runtime.tasks import TaskGroup
 TICK_SECONDS = 0.5
 """How often a terminal is redrawn while nothing changes, for the elapsed time."""
 
+NOTED_SECONDS = 1.0
+"""How long a note must hold to be printed as a line: what a command has just changed is in the
+condition a moment later. A guess."""
+
 
 class Progress:
     """Prints rows as they change; ``as_data`` where they are the output of the command."""
@@ -35,6 +39,9 @@ class Progress:
         self._current: tuple[RowProgress, ...] = ()
         self._started: float | None = None
         self._watched_until: float | None = None
+        self._note = ""
+        self._noted: float | None = None
+        """Since when there is a note that is not printed yet."""
         self._printed: dict[tuple[str, str, str], tuple[str, ...]] = {}
         self._columns: tuple[bool, bool] | None = None
         """Whether the printed lines have the columns OLD and WAVE; None before the first."""
@@ -60,18 +67,32 @@ class Progress:
                 self._redraw()
             self._display.close()
 
-    def show(self, current: Sequence[RowProgress], *, watched_until: float | None = None) -> None:
-        """``watched_until``: everything is done, and is watched to that time. When no rows are
-        left, the last ones stay."""
+    def show(
+        self,
+        current: Sequence[RowProgress],
+        *,
+        watched_until: float | None = None,
+        note: str = "",
+    ) -> None:
+        """``watched_until``: everything is done, and is watched to that time. ``note`` is about the
+        rows as a whole. When no rows are left, the last ones stay."""
         if not current:
             return
         self._current = tuple(current)
         opened = watched_until is not None and watched_until != self._watched_until
         self._watched_until = watched_until
+        if note != self._note:
+            self._note = note
+            self._noted = asyncio.get_running_loop().time() if note else None
         if self._display is not None:
             self._redraw()
             return
         self._print_changed(current)
+        if self._noted is not None:
+            held = asyncio.get_running_loop().time() - self._noted
+            if held >= NOTED_SECONDS:
+                self._noted = None
+                self._context.say(self._indent + note)
         if opened and (left := self._left()):
             self._context.say(f"{self._indent}{left}")
 
@@ -115,6 +136,8 @@ class Progress:
             now=self._context.env.now(),
         )
         lines = [self._indent + line for line in text.split("\n")]
+        if self._note:
+            lines.append(self._indent + self._note)
         if self._started is not None:
             passed = asyncio.get_running_loop().time() - self._started
             lines.append(f"{self._indent}{self._left() or duration(passed)}")

@@ -100,7 +100,7 @@ async def wait_rolled_out(
                     raise await failures.unhealthy(client, workload, *sick)
                 watched = watched or not done
                 until = window.end if watched and not rollout.stopped else None
-                display.show(current, watched_until=until)
+                display.show(current, watched_until=until, note=_way_on(context, name, rollout))
                 if rollout.stopped:
                     return rollout
                 if done and (not watched or window.is_over(now)):
@@ -119,6 +119,15 @@ async def wait_rolled_out(
     except TimeoutError:
         seconds = loop.time() - started
         raise await failures.timed_out(client, name, of, rollout, current, seconds) from None
+
+
+def _way_on(context: Context, name: str, rollout: Rollout) -> str:
+    """What a rollout in waves waits for until a person acts, and the command; empty otherwise."""
+    stage = rollout.stage if rollout.held else None
+    step = explain(stage.reason).next_command(name) if stage is not None else None
+    if stage is None or step is None or stage.record.terminal:
+        return ""
+    return f"{states.one_line_reason(stage)}. Go on with  {context.invocation.render(step)}"
 
 
 def _say_stopped(context: Context, rollout: Rollout) -> None:

@@ -252,7 +252,18 @@ def wave_lines(planned: Json, updated: Mapping[tuple[str, str], int]) -> list[st
         )
     if policy.soak:
         lines[-1] += f", healthy for {_text(policy.soak)} to be complete"
-    return [*lines, _ON_FAILURE[policy.on_failure]]
+    return [*lines, *gate_lines(planned), _ON_FAILURE[policy.on_failure]]
+
+
+def gate_lines(planned: Json) -> list[str]:
+    """What the waves of a workload wait for that no controller sets."""
+    policy = policy_of(planned)
+    if policy is None or not policy.gate:
+        return []
+    return [
+        f"Each wave after the first waits for condition {policy.gate} of the workload, which"
+        " something else has to set."
+    ]
 
 
 def _between(policy: RolloutPolicy) -> str:

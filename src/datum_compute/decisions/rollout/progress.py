@@ -45,14 +45,19 @@ class Report:
         return _true(compute.REASON_SOAKING, f"{self._title(wave)}: {text}")
 
     def waiting_for_gate(self, wave: Wave, generation: int) -> ConditionState:
-        text = f"{wave.cities} until condition {self.policy.gate} is True"
+        before = [each.state for each in judged(self.waves[wave.number - 2].members)]
+        ready = [each.ready_since for each in before if each and each.ready_since]
+        waits = "waits"
+        if ready:
+            waits = f"has waited since {wire_time(max(ready) + self.policy.soak)}"
+        text = f"for condition {self.policy.gate} to be True with observedGeneration {generation}"
         return _true(
             compute.REASON_WAITING_FOR_GATE,
-            f"{self._title(wave)} waits: {text} with observedGeneration {generation} or later",
+            f"{self._title(wave)} ({wave.cities}) {waits} {text} or later",
         )
 
     def is_paused(self, wave: Wave) -> ConditionState:
-        text = f"paused ({self.paused}) before the end of {self._title(wave)}: {wave.cities}"
+        text = f"{self._title(wave)} ({wave.cities}) is paused ({self.paused})"
         return _false(compute.REASON_PAUSED, text)
 
     def failed(self, failed: Sequence[RolloutMember]) -> ConditionState:
@@ -91,7 +96,7 @@ def rolled_back(hash: str, cause: str, members: Sequence[RolloutMember]) -> Cond
 
 
 def undo_paused(hash: str, paused: str) -> ConditionState:
-    return _false(compute.REASON_PAUSED, f"paused ({paused}) while template {hash} is undone")
+    return _false(compute.REASON_PAUSED, f"the undo of template {hash} is paused ({paused})")
 
 
 def with_progress(

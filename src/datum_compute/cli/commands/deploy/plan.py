@@ -40,7 +40,7 @@ from datum_compute.cli.render.spec_diff import (
     diff_specs,
     summarize_changes,
 )
-from datum_compute.cli.rollout.waves import wave_lines
+from datum_compute.cli.rollout.waves import gate_lines, wave_lines
 from datum_compute.cli.session import to_dict
 from datum_compute.cli.tables import NAMESPACE
 from datum_compute.cli.workload import (
@@ -172,7 +172,7 @@ async def _plan_create(
         "This will create it:\n"
     )
     print_fields(context, [*summary(planned), *_quota_line(planned, left)])
-    for line in quota_lines(planned, None, left):
+    for line in [*quota_lines(planned, None, left), *gate_lines(planned)]:
         context.say(f"{line}\n")
     print_secret_hint(context, desired.name, planned["spec"])
     await print_missing_data(context, client, planned)
@@ -244,8 +244,15 @@ def _print_effects(
     lines = [*removals, *quota_lines(planned, live, left)]
     if template_hash(planned["spec"]["template"]) != template_hash(live["spec"]["template"]):
         lines += interruption_lines(planned, live, updated, wave_lines(planned, updated))
+    elif _policy(planned) != _policy(live):
+        lines += gate_lines(planned)
     if lines:
         context.say("\n".join(lines) + "\n")
+
+
+def _policy(workload: Workload) -> str | None:
+    found: str | None = (workload["metadata"].get("annotations") or {}).get(ANNOTATION_ROLLOUT)
+    return found
 
 
 def summary(workload: Workload) -> list[tuple[str, str]]:

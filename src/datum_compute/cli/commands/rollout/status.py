@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from datum_compute.cli import queries
 from datum_compute.cli.context import Context
+from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import show
 from datum_compute.cli.rollout.rows import RowProgress, rollout_table
 from datum_compute.cli.rollout.state import Rollout, decide_rollout
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 def status(context: Context) -> int:
     name = context.args.name
     if not context.args.wait:
-        _show(context, name, read_rollout(context, name), with_table=True)
+        found = read_rollout(context, name)
+        _show(context, name, found, with_table=True)
+        if found.stage is not None and found.held:
+            context.suggest(explain(found.stage.reason).next_command(name))
         return 0
 
     from datum_compute.cli.rollout.progress import Progress

@@ -531,3 +531,26 @@ def test_a_rollout_that_waits_for_its_gate_says_how_it_goes_on() -> None:
         for line in ("status api", "rollout status api --no-wait"):
             assert f"Try:  {promote}" in here.run(line).err
         assert "Available — rollout waiting for its gate" in here.run("status api").out
+
+
+def test_status_says_what_runs_where_an_image_was_undone() -> None:
+    with cli_session("DFW", "LHR") as here:
+        assert "IMAGE" not in here.run(f"{CREATE} --soak=10m").out
+        assert here.run("deploy api --image=a:2 --no-wait").code == 0
+        here.wait(20)
+        assert here.run("rollout abort api").code == 0
+        here.wait(20)
+
+        status = here.run("status api")
+        wide = here.run("instances -o wide").out
+
+        assert [line.split()[6:8] for line in status.out.splitlines()[-2:]] == [
+            ["a:1", "undone"],
+            ["a:1", "waiting:"],
+        ]
+        assert "Try:  datumctl-compute deploy api --image=IMAGE" in status.err
+        assert [line.split()[-1] for line in wide.splitlines()[:3]] == ["IMAGE", "a:1", "a:1"]
+        found = here.run("status api -o json").json
+        assert [each["image"] for each in found["placements"]] == ["a:1", "a:1"]
+        assert here.run("rollout undo api --yes").code == 0
+        assert "IMAGE" not in here.run("status api").out

@@ -25,8 +25,8 @@ COLUMNS = {
     "AGE": "age",
     "STATUS": "status",
 }
-WIDE = {**COLUMNS, "INSTANCE TYPE": "instanceType"}
-LEAST = ("INSTANCE TYPE", "TYPE", "EXTERNAL IP", "WORKLOAD", "INTERNAL IP")
+WIDE = {**COLUMNS, "INSTANCE TYPE": "instanceType", "IMAGE": "image"}
+LEAST = ("IMAGE", "INSTANCE TYPE", "TYPE", "EXTERNAL IP", "WORKLOAD", "INTERNAL IP")
 """What a narrow terminal shortens first."""
 
 
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_output_flags(
         listing,
         "`name`, `workload`, `placement`, `city`, `ordinal`, `externalIP`, `internalIP`,"
-        " `type`, `instanceType`, `age`, `created`, `status`, `stale`, `lastReport`",
+        " `type`, `instanceType`, `image`, `age`, `created`, `status`, `stale`, `lastReport`",
     )
     add_output_flags(
         describing,
@@ -121,6 +121,7 @@ def view(
         "internalIP": internal,
         "type": states.runtime_type(item["spec"]),
         "instanceType": states.instance_type(item["spec"]),
+        "image": states.image(item),
         "age": age(item["metadata"]["creationTimestamp"], context.env.now()),
         "created": item["metadata"]["creationTimestamp"],
         "status": states.instance_status(item),

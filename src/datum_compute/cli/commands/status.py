@@ -102,8 +102,7 @@ def _lines(
     revision: queries.ActiveRevision | None,
 ) -> list[ScreenLine]:
     headers = not context.args.no_headers
-    kind = states.instance_type(workload["spec"]["template"]["spec"])
-    rows = placements_table(found, kind, headers=headers, width=context.width()).split("\n")
+    rows = placements_table(found, workload, headers=headers, width=context.width()).split("\n")
     lines: list[ScreenLine] = []
     if headers:
         now = context.env.now()

@@ -180,7 +180,7 @@ def describe_workload(context: Context) -> int:
         *_containers(found["spec"]["template"]["spec"]),
         *[("Network", network) for network in _network_names(found["spec"]["template"]["spec"])],
     ]
-    rows_text = placements_table(rows, view["instanceType"], width=context.width())
+    rows_text = placements_table(rows, found, width=context.width())
 
     def screen(_: bool) -> str:
         parts = [

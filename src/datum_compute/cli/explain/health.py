@@ -160,6 +160,8 @@ class PlacementHealth(NamedTuple):
             "desired": row.target,
             "state": "stale" if self.stale else self.note or "done",
         }
+        if row.image:
+            view["image"] = row.image
         if row.stays_until:
             view |= {"state": "staying", "staysUntil": list(row.stays_until)}
         if row.stop is not None:
@@ -320,11 +322,15 @@ def worst_cause(found: Sequence[PlacementHealth]) -> str:
 
 def placements_table(
     found: Sequence[PlacementHealth],
-    instance_type: str | None,
+    workload: Json,
     *,
     headers: bool = True,
     width: int | None = None,
 ) -> str:
+    """With a column for the image while a rollout in waves has given a city another one."""
+    instance_type = states.instance_type(workload["spec"]["template"]["spec"])
+    newest = states.image(workload)
+    images = any(each.row.image not in ("", newest) for each in found)
     noted = any(each.note for each in found)
     rows = [
         (
@@ -332,12 +338,13 @@ def placements_table(
             each.row.city,
             *_counts(each.row),
             cell_text(instance_type),
+            *((cell_text(each.row.image or newest),) if images else ()),
             *((each.note,) if noted else ()),
         )
         for each in found
     ]
-    header = (*HEADER, "") if noted else HEADER
-    return table(header, rows, headers=headers, width=width, least=("TYPE", "DESIRED"))
+    header = (*HEADER, *(("IMAGE",) if images else ()), *(("",) if noted else ()))
+    return table(header, rows, headers=headers, width=width, least=("TYPE", "IMAGE", "DESIRED"))
 
 
 def _counts(row: Row) -> tuple[str, ...]:

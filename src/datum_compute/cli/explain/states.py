@@ -344,9 +344,12 @@ def url(obj: Json) -> str | None:
     )
 
 
-def image(workload: Json) -> str | None:
-    """The image of the first container; none for a virtual machine."""
-    runtime = workload["spec"]["template"]["spec"].get("runtime") or {}
+def image(obj: Json) -> str | None:
+    """The image of the first container of a workload, a deployment or an instance; none for a
+    virtual machine."""
+    spec = obj["spec"]
+    spec = (spec["template"].get("spec") or {}) if "template" in spec else spec
+    runtime = spec.get("runtime") or {}
     containers = (runtime.get("sandbox") or {}).get("containers") or [{}]
     found = containers[0].get("image")
     return str(found) if found else None

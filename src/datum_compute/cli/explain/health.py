@@ -55,6 +55,8 @@ class PlacementHealth(NamedTuple):
     row: Row
     seconds: float | None
     """How long the reason has lasted, if known."""
+    image: str = ""
+    """Of the city, where a rollout in waves has given it another template than the workload's."""
 
     @property
     def blocking_reason(self) -> BlockingReason | None:
@@ -160,8 +162,8 @@ class PlacementHealth(NamedTuple):
             "desired": row.target,
             "state": "stale" if self.stale else self.note or "done",
         }
-        if row.image:
-            view["image"] = row.image
+        if self.image:
+            view["image"] = self.image
         if row.stays_until:
             view |= {"state": "staying", "staysUntil": list(row.stays_until)}
         if row.stop is not None:
@@ -201,7 +203,15 @@ def assess_placements(
     rows: Sequence[Row] = decide_rollout(workload, deployments).rows
     if states.is_deleting(workload):  # once per city
         rows = list({(row.placement, row.city): row for row in rows}.values())
-    return [PlacementHealth(row, seconds_since(_since(row), now)) for row in rows]
+    images = {each["metadata"]["name"]: states.image(each) or "" for each in deployments}
+    return [
+        PlacementHealth(
+            row,
+            seconds_since(_since(row), now),
+            images.get(row.deployment, "") if row.outdated else "",
+        )
+        for row in rows
+    ]
 
 
 def _since(row: Row) -> str:
@@ -330,7 +340,7 @@ def placements_table(
     """With a column for the image while a rollout in waves has given a city another one."""
     instance_type = states.instance_type(workload["spec"]["template"]["spec"])
     newest = states.image(workload)
-    images = any(each.row.image not in ("", newest) for each in found)
+    images = any(each.image not in ("", newest) for each in found)
     noted = any(each.note for each in found)
     rows = [
         (
@@ -338,7 +348,7 @@ def placements_table(
             each.row.city,
             *_counts(each.row),
             cell_text(instance_type),
-            *((cell_text(each.row.image or newest),) if images else ()),
+            *((cell_text(each.image or newest),) if images else ()),
             *((each.note,) if noted else ()),
         )
         for each in found

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.api.compute import constants, reasons
 from datum_compute.api.compute.instance_names import deployment_of
-from datum_compute.cli.explain import states
 
 if TYPE_CHECKING:
     from datum_compute.cli.rollout.waves import RowWave, Waves
@@ -88,8 +87,6 @@ class Row(NamedTuple):
     """How many Instances of the current template have not reported it."""
     outdated: bool = False
     """Whether a rollout in waves has given it another template than the workload's."""
-    image: str = ""
-    """Of its template, where that is outdated."""
     wave: RowWave | None = None
     """Its part in a rollout in waves; None where all cities roll at once."""
     stop: Stop | None = None
@@ -346,7 +343,6 @@ def _row(
         blocking_reason=_blocking_reason(status.get("conditions") or (), reported=reported),
         unreported=0 if waits else _count_unreported(deployment, instances, rolling),
         outdated=waits,
-        image=(states.image(deployment) or "") if waits else "",
         stopped=bool(status.get("suspended")),
     )
 

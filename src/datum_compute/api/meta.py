@@ -119,6 +119,8 @@ class Object:
         "extra",
         "kind",
         "metadata",
+        "name",
+        "namespace",
         "on_unreadable",
         "problems",
         "spec",
@@ -138,6 +140,9 @@ class Object:
         self.api_version = api_version
         self.kind = kind
         self.metadata = metadata
+        # Read far more often than set, so not properties.
+        self.name = metadata.name
+        self.namespace = metadata.namespace
         self.spec = spec
         self.status = status
         self.data = data
@@ -193,14 +198,6 @@ class Object:
         }
         present = {name: value for name, value in fields.items() if value}
         return msgspec.json.encode({**present, **self.extra})
-
-    @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
 
     @property
     def problem(self) -> str:

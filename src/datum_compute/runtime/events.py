@@ -26,6 +26,7 @@ from datum_compute.api.conditions import wire_time
 from datum_compute.api.meta import Object
 from datum_compute.client import errors
 from datum_compute.client.protocol import Client, merge
+from datum_compute.client.streams import Deadline
 from datum_compute.decisions.status_events import EventContent
 from datum_compute.env import Environment
 from datum_compute.log import get_logger
@@ -89,7 +90,7 @@ class EventRecorder:
             return
         for attempt in range(TRIES):
             try:
-                async with asyncio.timeout(CALL_SECONDS):
+                with Deadline(CALL_SECONDS):
                     await self._write(client, obj, notice, name, once=once)
                 return
             except (errors.ClientError, TimeoutError, msgspec.DecodeError) as error:

@@ -22,6 +22,7 @@ from datum_compute.client.http.proxy import proxy_authorization
 from datum_compute.client.http.request_encoder import RequestEncoder
 from datum_compute.client.http.server_url import ServerUrl
 from datum_compute.client.http.tls import client_context
+from datum_compute.client.streams import Deadline
 from datum_compute.client.transport import HttpRequest, HttpResponse, asks_for_stream
 
 MAX_CONNECTIONS = 64
@@ -72,7 +73,7 @@ class HttpTransport:
             raise errors.ConnectFailed("the transport is closed", server=self._origin)
         encoded = self._encoder.encode(request)
         try:
-            async with asyncio.timeout(timeout):
+            with Deadline(timeout):
                 if asks_for_stream(request):
                     return await self._exchange(request, encoded, stream=True)
                 async with self._slots:

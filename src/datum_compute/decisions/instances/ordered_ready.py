@@ -71,8 +71,9 @@ def decide_instances(
         for ordinal, each in kept.items()
         if each.suspended and (hold_rolls or each.template_hash == template_hash)
     }
-    replace_unready, recreate = _replacements(kept, template_hash, startable)
-    fill, later = _fill(kept, deployment_name, desired, template_hash, startable)
+    leaving = {ordinal for ordinal, each in kept.items() if each.metadata.deleting}
+    replace_unready, recreate = _replacements(kept, template_hash, leaving | startable.keys())
+    fill, later = _fill(kept, deployment_name, desired, template_hash, startable, leaving)
     stray = _removals(strays, deployment_name, DeleteReason.STRAY)
     scale_down = _removals(surplus, deployment_name, DeleteReason.SCALE_DOWN)
 
@@ -80,7 +81,7 @@ def decide_instances(
     if hold_rolls:
         held = [HeldStep(step, hold_rolls) for step in (*replace_unready, *later, *recreate)]
         replace_unready, later, recreate = [], [], []
-    if any(instance.metadata.deleting for instance in kept.values()):
+    if leaving:
         # One at a time: fill the slot that is being emptied before emptying another.
         line = [*stray, *fill, *replace_unready, *later, *recreate, *scale_down]
     else:
@@ -128,15 +129,14 @@ def _slot(label: str, name: str, deployment: str) -> int | None:
 
 
 def _replacements(
-    kept: Mapping[int, compute.Instance], template_hash: str, startable: Container[int]
+    kept: Mapping[int, compute.Instance], template_hash: str, others: Container[int]
 ) -> tuple[list[Step], list[Step]]:
-    """Deletes of stale Instances: those not ready, those ready; highest ordinal first.
-    ``kept`` is in the order of its ordinals."""
+    """Deletes of stale Instances but ``others``: those not ready, those ready; highest ordinal
+    first. ``kept`` is in the order of its ordinals."""
     unready: list[Step] = []
     ready: list[Step] = []
     for ordinal, instance in kept.items():
-        current = instance.template_hash == template_hash
-        if current or instance.metadata.deleting or ordinal in startable:
+        if instance.template_hash == template_hash or ordinal in others:
             continue
         if instance.ready:
             ready.append(_delete(instance, ordinal, DeleteReason.RECREATE))
@@ -151,6 +151,7 @@ def _fill(
     desired: int,
     template_hash: str,
     startable: Container[int],
+    leaving: Container[int],
 ) -> tuple[list[Step], list[Step]]:
     """Creates of empty slots, starts of stopped ones and waits for slots in progress, lowest
     ordinal first; besides them the creates that come only after a stale Instance below has been
@@ -162,7 +163,7 @@ def _fill(
         instance = kept.get(ordinal)
         if instance is None:
             creates.append(_create(deployment, ordinal))
-        elif instance.metadata.deleting:
+        elif ordinal in leaving:
             steps.append(Wait(instance.metadata.name, ordinal, WaitReason.BEING_DELETED))
         elif ordinal in startable:
             steps.append(Resume(instance.metadata.name, instance.metadata.uid, ordinal))

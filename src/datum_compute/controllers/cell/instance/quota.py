@@ -22,6 +22,7 @@ from datum_compute.api.conditions import ConditionState
 from datum_compute.api.meta import Object
 from datum_compute.api.quota import v1alpha1 as quota
 from datum_compute.client import errors
+from datum_compute.client.streams import Deadline
 from datum_compute.controllers.cell.instance.retries import Retries, WantedClaim
 from datum_compute.controllers.planes import ProjectNamespace, project_namespace_of
 from datum_compute.decisions import quota as decisions
@@ -130,7 +131,7 @@ class ClaimManager:
         if held.status == conditions.TRUE:
             return await self._restore(case, instance, held)
         try:
-            async with asyncio.timeout(CALL_SECONDS):
+            with Deadline(CALL_SECONDS):
                 return await self._evaluate_claim(cell, case, instance, previous)
         except (errors.ClientError, TimeoutError) as error:
             return QuotaEvaluation(_failed(held, error, project_namespace))
@@ -269,7 +270,7 @@ class ClaimManager:
         if not self.claims_in(case.plane).synced:
             return QuotaEvaluation(held, requeue_after=RESTORE_SECONDS)
         try:
-            async with asyncio.timeout(CALL_SECONDS):
+            with Deadline(CALL_SECONDS):
                 return await self._restore_claim(case, instance, held)
         except (errors.ClientError, TimeoutError) as error:
             log.info(

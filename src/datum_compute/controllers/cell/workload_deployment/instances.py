@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from datum_compute.api.compute import v1alpha as compute
@@ -47,18 +48,27 @@ def instances_of(cell: Cluster, deployment: Object) -> list[Object]:
     return cell.cache(compute.INSTANCES).by_index(INSTANCES_BY_DEPLOYMENT, key)
 
 
-def controller_labels(deployment: Object) -> Callable[[int], dict[str, str]]:
+def controller_labels(deployment: Object) -> Callable[[int], Mapping[str, str]]:
     """The labels by which the Instance of an ordinal is found on every plane."""
     spec = deployment.view(compute.WorkloadDeployment).spec
-    shared = {
-        compute.LABEL_WORKLOAD_UID: spec.workload_ref.uid,
-        compute.LABEL_WORKLOAD_DEPLOYMENT_UID: deployment.metadata.uid,
-        compute.LABEL_WORKLOAD_DEPLOYMENT_NAME: deployment.name,
-        compute.LABEL_CITY_CODE: spec.city_code,
-        compute.LABEL_WORKLOAD_NAME: spec.workload_ref.name,
-        compute.LABEL_PLACEMENT_NAME: spec.placement_name,
-    }
-    return lambda ordinal: {**shared, compute.LABEL_INSTANCE_INDEX: str(ordinal)}
+    reference = spec.workload_ref
+    return _labels_by_ordinal(
+        (compute.LABEL_WORKLOAD_UID, reference.uid),
+        (compute.LABEL_WORKLOAD_DEPLOYMENT_UID, deployment.metadata.uid),
+        (compute.LABEL_WORKLOAD_DEPLOYMENT_NAME, deployment.name),
+        (compute.LABEL_CITY_CODE, spec.city_code),
+        (compute.LABEL_WORKLOAD_NAME, reference.name),
+        (compute.LABEL_PLACEMENT_NAME, spec.placement_name),
+    )
+
+
+@lru_cache(maxsize=256)  # every reconcile compares the labels of all Instances
+def _labels_by_ordinal(*shared: tuple[str, str]) -> Callable[[int], Mapping[str, str]]:
+    @lru_cache(maxsize=1024)
+    def labels(ordinal: int) -> Mapping[str, str]:
+        return MappingProxyType({**dict(shared), compute.LABEL_INSTANCE_INDEX: str(ordinal)})
+
+    return labels
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ class ClaimManager:
         self._retries = Retries(env)
         self._claimed_at: dict[str, float] = {}  # by Instance uid, while the result is due
         self._claimed: dict[str, None] = {}  # uids of Instances whose claim was created for them
+        self._correct_claims: dict[str, tuple[Object, WantedClaim]] = {}
+        """By Instance uid: the claim as it was last found correct."""
 
     @property
     def enabled(self) -> bool:
@@ -219,6 +221,7 @@ class ClaimManager:
     def forget(self, uid: str) -> None:
         self._claimed_at.pop(uid, None)
         self._claimed.pop(uid, None)
+        self._correct_claims.pop(uid, None)
         self._retries.forget(uid)
 
     def _cached(self, case: WantedClaim) -> Object | None:
@@ -254,14 +257,21 @@ class ClaimManager:
     async def _correct(self, case: WantedClaim, instance: Object, claim: Object) -> Object:
         """The claim with its labels and its spec as created: without them no cell releases it, or
         its project is charged for something else."""
+        # A cache keeps the very object until another version comes.
+        known = self._correct_claims.get(instance.metadata.uid)
+        if known is not None and known[0] is claim and known[1] == case:
+            return claim
         wanted = self._build(case, instance)
-        return await patch.ensure_metadata(
+        corrected = await patch.ensure_metadata(
             case.plane.client,
             quota.RESOURCE_CLAIMS,
             claim,
             labels=wanted["metadata"]["labels"],
             spec=restoring_patch(patch.values(claim.spec), wanted["spec"]),
         )
+        if corrected is claim:
+            self._correct_claims[instance.metadata.uid] = (claim, case)
+        return corrected
 
     async def _restore(
         self, case: WantedClaim, instance: Object, held: ConditionState

@@ -405,7 +405,7 @@ def test_what_is_updated_already_is_not_skipped() -> None:
 
         assert (soaking.code, done.code) == (0, 0)
         assert soaking.err == (
-            "DFW is updated already; the next wave opens after its soak, or now by"
+            "DFW is updated already; the next wave opens after its soak, or now with"
             "  datumctl-compute rollout promote api\n"
         )
         assert done.err == "DFW is updated already.\n"

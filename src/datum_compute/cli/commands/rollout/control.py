@@ -171,7 +171,7 @@ def _skip(context: Context, live: Json, rollout: Rollout, waves: Waves) -> _Step
     phases = {row.wave.phase for row in own if row.wave is not None}
     if phases <= {Phase.DONE, Phase.SOAKING}:
         promote = context.command("rollout", "promote", name)
-        then = f"; the next wave opens after its soak, or now by  {promote}"
+        then = f"; the next wave opens after its soak, or now with  {promote}"
         opens = Phase.SOAKING in phases and waves.next_closed
         return _Step(f"{city} is updated already{then if opens else '.'}")
     if not left and not any(_is_unreachable(row) for row in own):

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from datum_compute.api.compute import reasons
 from datum_compute.api.compute.reasons import Actor, Reason
 from datum_compute.cli.explain.suggestions import Command, command
-from datum_compute.cli.rollout.state import FINALIZERS_REMAIN
 
 if TYPE_CHECKING:
     from datum_compute.cli.explain.missing_data import Missing
 
 WORKLOAD = "{workload}"
 """Placeholder in a next step for the workload's name."""
+
+FINALIZERS_REMAIN = "SomeFinalizersRemain"
+"""What keeps a namespace of Kubernetes, too; no condition of ours carries it."""
 
 
 class ReasonText(NamedTuple):

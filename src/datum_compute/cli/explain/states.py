@@ -33,7 +33,6 @@ from datum_compute.api.compute.reasons import (
 from datum_compute.cli.explain.reasons import explain
 from datum_compute.cli.render.output import Cell, Colour, count, duration
 from datum_compute.cli.render.printable import without_marks
-from datum_compute.cli.rollout.state import held_deletion
 
 Json = Mapping[str, Any]
 
@@ -414,6 +413,8 @@ def health_detail(workload: Json, cause: str = "") -> str:
     if found is WorkloadHealth.AVAILABLE:
         return ALL_AVAILABLE
     if found is WorkloadHealth.DESTROYING:
+        from datum_compute.cli.rollout.state import held_deletion  # rarely needed, slow to load
+
         held = held_deletion(workload)
         return f"Destroying — {held.message if held else 'its instances are being removed'}"
     if found is WorkloadHealth.UNKNOWN:

@@ -36,7 +36,7 @@ from datum_compute.cli.explain.health import (
     stay_lines,
     workload_health,
 )
-from datum_compute.cli.explain.reasons import explain
+from datum_compute.cli.explain.reasons import FINALIZERS_REMAIN, explain
 from datum_compute.cli.explain.suggestions import Command, command
 from datum_compute.cli.render.output import (
     cell_text,
@@ -45,7 +45,7 @@ from datum_compute.cli.render.output import (
     seconds_since,
     show,
 )
-from datum_compute.cli.rollout.state import FINALIZERS_REMAIN, held_deletion
+from datum_compute.cli.rollout.state import held_deletion
 from datum_compute.cli.tables import INSTANCES, NAMESPACE
 
 Json = Mapping[str, Any]

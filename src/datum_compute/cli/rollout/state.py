@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from datum_compute.api.compute import constants, reasons
 from datum_compute.api.compute.instance_names import deployment_of
+from datum_compute.cli.explain.reasons import FINALIZERS_REMAIN
 
 if TYPE_CHECKING:
     from datum_compute.cli.rollout.waves import RowWave, Waves
@@ -425,8 +426,6 @@ def _leaving_row(deployment: Mapping[str, Any], destroyed: bool) -> Row:
     )
 
 
-FINALIZERS_REMAIN = "SomeFinalizersRemain"
-"""What keeps a namespace of Kubernetes, too; no condition of ours carries it."""
 _OWN_FINALIZERS = ("foregroundDeletion", "orphan")
 
 
